@@ -71,12 +71,19 @@ def _budget(value: str) -> Setting:
     return value
 
 
+def _size(value: str) -> Setting:
+    if parse_size(value) is None:
+        raise ValueError("a size such as 500GB or 1.5TiB")
+    return value
+
+
 def _plain(value: str) -> Setting:
     if value in ("true", "false"):
         return value == "true"
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
+MAX_BYTES = "store.max_bytes"
 EMAIL = "an address goes into the name: mvcs config --global user.name 'Ada Lovelace <ada@example.org>'"
 MAX_TENSOR_ERROR = 0.7
 """Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
@@ -99,6 +106,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster
     (r"metric\.[^.\s][^\s]*\.goal", _one_of("min", "max"), None),
     (r"store\.url", _text, None),
+    (r"store\.max_bytes", _size, None),  # what packs may take in all; a commit that would pass it is refused
     (r"store\.[a-z_]+", _plain, None),
     (r"remote\.[a-z0-9_-]+\.url", _text, None),
     (r"remote\.[a-z0-9_-]+\.[a-z_]+", _plain, None),
@@ -248,7 +256,7 @@ def _parsed(key: str, value: str, *, plain: bool) -> Setting:
 def _refuse_secret(key: str, value: str, *, plain: bool) -> None:
     of_store = key.partition(".")[0] in _STORES
     name = key.rpartition(".")[2]
-    is_option = of_store and name != "url"
+    is_option = of_store and name != "url" and key != MAX_BYTES
     if holds_secret(value) or (is_option and (names_secret(name) or tells_secret(value))):
         raise UsageError(f"'{key}' would store a secret in a plain file", hint=CREDENTIALS)
     if is_option and name not in HARMLESS_OPTIONS and not plain:

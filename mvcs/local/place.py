@@ -277,6 +277,7 @@ def _connected(
     config = Config(local / TRUSTED_FILE)
     settings = config.section("store")
     url = settings.pop("url", None)
+    settings.pop("max_bytes", None)  # says how much may lie there, and nothing of how it is opened
     store = _from(top, str(url)) if url else str(local)
     return config, trust.open(store, {**settings, **(options or {})} if url else None)
 

@@ -157,7 +157,7 @@ def _copy_history(
     ends = here.store.backend, there.store.backend
     route = Route(*ends, terms.progress, terms.read_back, terms.announce)
     wanted = needed_packs(here.store, new)
-    expected, _ = Needs(here.store.backend, terms.remembered.needs).of(reversed(old))
+    expected = _expected(here, there, old, terms)
     sent = Sent(revisions=new) + _send_packs(route, wanted, expected)
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
@@ -165,6 +165,22 @@ def _copy_history(
         sent += _send_layers(route, list(dict.fromkeys(layers)))
     terms.arrived(new)
     return sent
+
+
+def _expected(
+    here: TransferSide, there: TransferSide, old: list[Revision], terms: TransferTerms
+) -> list[str]:
+    """Return the packs that the far end should have of commits that are there.
+
+    Where commits were ended anew, each store names packs of its own: then the far end is asked what it needs,
+    and only where all is to be looked at.
+    """
+    if not here.is_moved and not there.is_moved:
+        return Needs(here.store.backend, terms.remembered.needs).of(reversed(old))[0]
+    if not terms.read_back:
+        return []
+    names, _ = Needs(there.store.backend, terms.remembered.needs).of(there.history().values())
+    return names
 
 
 def _send_layers(route: Route, names: list[str]) -> Sent:

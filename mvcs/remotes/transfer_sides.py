@@ -72,6 +72,11 @@ class TransferSide:
             is_there = there is None or revision.written.pack in there
             yield revision if is_there else self.graph.elsewhere(revision)
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether commits may have been ended anew here, by packs that another store does not name."""
+        return self._packs is not None
+
     @cached_property
     def _packs(self) -> set[str] | None:
         """The packs that are here, where commits may have been ended anew; elsewhere None."""

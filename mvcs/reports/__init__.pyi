@@ -21,7 +21,7 @@ from .refs import (
 )
 from .repair import Loss, Mended, RepairReport
 from .report import Report, as_json, as_utc
-from .retention import PinInfo, PlannedCommit, RetentionShown, RuleInfo
+from .retention import PinInfo, PlannedCommit, RetentionApplied, RetentionShown, RuleInfo
 from .shortfalls import Cause, Shortfall
 from .stats import (
     Bin,
@@ -91,6 +91,7 @@ __all__ = [
     "RestoreFigures",
     "RestoreReport",
     "Restored",
+    "RetentionApplied",
     "RetentionShown",
     "RuleInfo",
     "SampleReport",

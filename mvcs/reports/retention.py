@@ -83,6 +83,11 @@ class PlannedCommit(Report):
     reasons: list[str]
     author: str
 
+    @property
+    def short(self) -> str:
+        """The abbreviated id."""
+        return self.commit[:ABBREVIATED]
+
 
 @dataclass(frozen=True)
 class RetentionApplied(Report):

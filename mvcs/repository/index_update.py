@@ -20,7 +20,8 @@ from mvcs.lineage import (
 from mvcs.objects import Leaf, ObjectId, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
 from mvcs.repository.commit_info import notes_of
-from mvcs.restore import located_chunks, stored_share, value_key
+from mvcs.restore import has_chunks, located_chunks, stored_share, value_key
+from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore
 
 CAUGHT_UP = 256
@@ -137,7 +138,7 @@ class Indexing:
         self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
         values = {value_key(leaf): leaf for leaf in tree.leaves}
-        encodings = {value: self._encodings(leaf) for value, leaf in values.items()}
+        encodings = {value: self._encodings(leaf, revision.id) for value, leaf in values.items()}
         rows = zip(tree.leaf_paths(), tree.leaves, roles_of(tree), strict=True)
         tensors = tuple(
             TensorRecord(
@@ -155,8 +156,14 @@ class Indexing:
         sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
         return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors)
 
-    def _encodings(self, leaf: Leaf) -> tuple[EncodingRecord, ...]:
-        found = []
+    @cached_property
+    def _drops(self) -> DataDrops:
+        return DataDrops.of(self._store.backend)
+
+    def _encodings(self, leaf: Leaf, commit: ObjectId) -> tuple[EncodingRecord, ...]:
+        found: list[EncodingRecord] = []
+        if not has_chunks(self._store, leaf) and self._drops.get(commit) is not None:
+            return ()
         for link in located_chunks(self._store, leaf):
             chunk, entry = link.placed.ids[link.member], link.placed.entry
             raw, depth = link.length, self._store.catalog.depth_of(link)

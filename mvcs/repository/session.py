@@ -18,6 +18,7 @@ from mvcs.reports import CommitInfo
 from mvcs.repository.branch_tip import load_tip
 from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
+from mvcs.repository.quota import Quota
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
 from mvcs.retention import DataDrops, try_apply_rule
 from mvcs.store import ObjectStore
@@ -285,6 +286,15 @@ class Session:
         """Return a commit as people and scripts see it."""
         info = commit_info(revision, self.store, self.later(revision.id), notes, timings)
         return replace(info, data_dropped=True) if self.dropped.get(revision.id) else info
+
+    @cached_property
+    def quota(self) -> Quota:
+        """How much the store may hold."""
+        return Quota.of(self.place.backend, self.place.config)
+
+    def forget_dropped(self) -> None:
+        """Look again which commits' data were dropped, when that is asked for next."""
+        self.__dict__.pop("dropped", None)
 
     @cached_property
     def dropped(self) -> DataDrops:

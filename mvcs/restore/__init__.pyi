@@ -20,7 +20,7 @@ from .own_paths import (
 )
 from .plan import PlannedReads, planned, reads_of_export, reads_of_files, reads_of_state
 from .shortfall.causes import falls_short
-from .show import located_chunks, stored_share, value_key
+from .show import has_chunks, located_chunks, stored_share, value_key
 from .size_allowance import UNLIMITED, Allowance, file_bytes
 from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
 from .value_traces import traced_commit
@@ -50,6 +50,7 @@ __all__ = [
     "falls_short",
     "file_bytes",
     "from_folder",
+    "has_chunks",
     "is_lossy",
     "lies_inside",
     "link_on_the_way",

@@ -40,7 +40,7 @@ SHOWN_VALUES = 200
 def details(reading: Reading, info: CommitInfo) -> CommitDetails:
     """Return everything about a commit that its tree and footers tell."""
     commit, tree = reading.revision.commit, reading.tree
-    tensors = _tensors(reading)
+    tensors = _tensors(reading, dropped=info.data_dropped)
     try:
         exact = _exact_shares(reading, tensors) if info.exact_layer == KEPT else {}
     except CorruptionError:
@@ -66,7 +66,7 @@ def _shown(value: Any) -> Any:  # noqa: ANN401 - any primitive
     return value[:100] + "…" if isinstance(value, str) and len(value) > 100 else value
 
 
-def _tensors(reading: Reading) -> list[TensorInfo]:
+def _tensors(reading: Reading, *, dropped: bool) -> list[TensorInfo]:
     tree, origins = reading.tree, _Origins.of(reading)
     places: dict[int, list[str]] = defaultdict(list)
     for path, node in tree.nodes():
@@ -74,7 +74,39 @@ def _tensors(reading: Reading) -> list[TensorInfo]:
         if reference is not None:
             places[reference[0]].append(path_text(path))
     rows = enumerate(zip(tree.leaves, roles_of(tree), strict=True))
-    return [_tensor(reading, places[index], leaf, role, origins) for index, (leaf, role) in rows]
+    return [
+        _dropped(places[index], leaf, role)
+        if dropped and not has_chunks(reading.store, leaf)
+        else _tensor(reading, places[index], leaf, role, origins)
+        for index, (leaf, role) in rows
+    ]
+
+
+def has_chunks(store: ObjectStore, leaf: Leaf) -> bool:
+    """Tell whether the packs that a commit needs have every chunk of a leaf."""
+    tensor = leaf.tensor
+    names = tensor.chunk_ids() if isinstance(tensor, QuantizedTensor) else tensor.chunks
+    return all(store.catalog.find(name) is not None for name in names)
+
+
+def _dropped(paths: list[str], leaf: Leaf, role: Role) -> TensorInfo:
+    """Return what a tree alone tells of a tensor."""
+    return TensorInfo(
+        path=paths[0],
+        dtype=leaf.dtype.name,
+        shape=list(leaf.shape),
+        role=role.value,
+        value_id=leaf.value.hex(),
+        exact_id=leaf.original.id.hex() if leaf.original else None,
+        encoding="",
+        raw_bytes=leaf.raw_bytes,
+        stored_bytes=0,
+        depth=0,
+        new_bytes=0,
+        where="dropped",
+        twin=None,
+        aliases=paths[1:],
+    )
 
 
 @dataclass

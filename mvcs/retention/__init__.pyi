@@ -1,7 +1,7 @@
-from .data_drops import DataDrops, carry_drops
+from .data_drops import DataDrop, DataDrops, carry_drops, record_drops
 from .dropped import explained
 from .drops import Drop, DropLog, DropRecord
-from .exact_layers import is_kept, record_absent, try_apply_rule
+from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_apply_rule
 from .facts import Source
 from .pins import pin, unpin
 from .plan import Plan, Ruling, commit_names
@@ -9,6 +9,7 @@ from .rule_words import RuleWords, rules_from
 from .rules import Layer, set_rules
 
 __all__ = [
+    "DataDrop",
     "DataDrops",
     "Drop",
     "DropLog",
@@ -20,10 +21,13 @@ __all__ = [
     "Source",
     "carry_drops",
     "commit_names",
+    "drop_layers",
     "explained",
     "is_kept",
+    "layer_bytes",
     "pin",
     "record_absent",
+    "record_drops",
     "rules_from",
     "set_rules",
     "try_apply_rule",

@@ -136,6 +136,28 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str], ruli
     return True
 
 
+def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling) -> None:
+    """Drop the exact layers of commits as far as they are there, while the same rules and pins are in force.
+
+    Raises:
+        UnsupportedFormatError: a newer version decides what goes from this store.
+    """
+    if any(revision.written.exact_packs for revision in revisions):
+        refuse_changes(backend)
+        _refuse_other_rules(backend)
+        present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+        bounded = [it for it in revisions if not present.isdisjoint(it.written.exact_packs)]
+        _drop(backend, bounded, present, ruling)
+
+
+def layer_bytes(backend: Backend, revisions: Iterable[Revision]) -> int:
+    """Return the bytes of what is there of the exact layers of commits."""
+    names = {name for revision in revisions for name in revision.written.exact_packs}
+    if not names:
+        return 0
+    return sum(size for path, size in backend.sizes(EXACT_FOLDER).items() if pack_name(path) in names)
+
+
 def _finish_drops(backend: Backend, unowned: set[str], pins: Collection[ObjectId]) -> None:
     """Delete packs whose drop was recorded by a writer that was stopped before it deleted them."""
     if unowned:

@@ -88,6 +88,7 @@ class Plan:
             for layer in Layer
             if ruling.of_layer(layer)
         }
+        _keep_what_layers_need(verdicts, surveyed)
         return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend))
 
     def going(self, layer: Layer) -> list[Revision]:
@@ -121,6 +122,14 @@ class Plan:
         gone = [key for key in self.dropped.found if key in self.ruling.pins]
         gone += [key for key, verdict in verdicts.items() if verdict.rules and self.dropped.get(key)]
         return [f"the data of {short_id(key)} were dropped before" for key in dict.fromkeys(gone)]
+
+
+def _keep_what_layers_need(verdicts: Mapping[Layer, dict[ObjectId, Verdict]], surveyed: Survey) -> None:
+    """Keep the data of commits whose exact layer a rule keeps: it is stored near them."""
+    data = verdicts.get(Layer.DATA, {})
+    for key, verdict in verdicts.get(Layer.EXACT, {}).items():
+        if verdict.rules and surveyed.revisions[key].written.exact_packs and key in data:
+            data[key] = replace(data[key], rules=(*data[key].rules, "its exact layer is kept"))
 
 
 def commit_names(surveyed: Survey) -> dict[ObjectId, str]:

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from mvcs.ui.terminal.sizes import count
+from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports import RetentionShown
+    from collections.abc import Sequence
+
+    from mvcs.reports import PlannedCommit, RetentionApplied, RetentionShown
 
 
 def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
@@ -29,3 +31,28 @@ def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
 
 def _pin(commit: str, reason: str) -> str:
     return f"pinned {commit}" + (f": {printable(reason)}" if reason else "")
+
+
+def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
+    """Return what goes and why, what stays where that is asked for, and how many bytes are free then."""
+    verb = "dropped" if found.executed else "would drop"
+    lines = [_line(verb, commit) for commit in found.dropped]
+    lines += [_line("keeps", commit) for commit in found.kept] if verbose else []
+    lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
+    if found.bytes or not found.executed:
+        when = "" if found.executed else "would be "
+        lines.append(f"{size(found.bytes)} {when}free once 'mvcs gc' has deleted what nothing needs any more")
+    lines += map(printable, found.notes)
+    advice = [] if found.executed or not found.dropped else ["'mvcs retention apply' drops it"]
+    return [*lines, *advice]
+
+
+def _line(verb: str, commit: "PlannedCommit") -> str:
+    reasons = ", ".join(map(printable, commit.reasons))
+    return f"{verb} the {commit.layer} of {printable(commit.name)} ({commit.short}): {reasons}"
+
+
+def _amounts(commits: "Sequence[PlannedCommit]") -> str:
+    layers = dict.fromkeys(commit.layer for commit in commits)
+    parts = [f"the {layer} of {sum(it.layer == layer for it in commits)} commits" for layer in layers]
+    return " and ".join(parts) or "nothing"

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from mvcs.errors import NotFoundError
 from mvcs.history import Revision
-from mvcs.objects import QuantizedTensor, Tree
-from mvcs.restore import located_chunks, value_key
+from mvcs.objects import Tree
+from mvcs.restore import has_chunks, located_chunks, value_key
 from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore
 
@@ -34,7 +34,9 @@ class DataCheck:
             NotFoundError: one is nowhere.
             CorruptionError: a chain of bases has no end.
         """
-        if self._drops.get(revision.id) is not None and self._is_gone(tree):
+        if self._drops.get(revision.id) is not None and not all(
+            has_chunks(self.store, leaf) for leaf in tree.leaves
+        ):
             self._dropped += 1
             return
         try:
@@ -49,12 +51,6 @@ class DataCheck:
         for leaf in {value_key(leaf): leaf for leaf in tree.leaves}.values():
             for located in located_chunks(self.store, leaf):
                 self.store.catalog.depth_of(located)
-
-    def _is_gone(self, tree: Tree) -> bool:
-        """Tell whether a chunk is in none of the packs that the commit names; nothing is listed."""
-        tensors = (leaf.tensor for leaf in tree.leaves)
-        names = (it.chunk_ids() if isinstance(it, QuantizedTensor) else it.chunks for it in tensors)
-        return any(self.store.catalog.find(chunk) is None for chunks in names for chunk in chunks)
 
     def tell(self, note: Callable[[str], None]) -> None:
         """Say how many commits' data were dropped."""

@@ -75,3 +75,42 @@ def test_pins(trained: Console) -> None:
     assert "is not pinned" in trained("retention", "unpin", "HEAD", code=3).err
     trained("retention", "unpin", "step:300")
     assert trained("retention", "show", "--json").json["pins"] == []
+
+
+def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
+    assert "would drop nothing" in trained("retention", "apply", "--dry-run").out
+    trained("retention", "set", "--last", "2", "--every", "400")
+    plan = trained("retention", "apply", "--dry-run").out
+    assert "would drop the data of main@500 (" in plan
+    assert "no rule keeps it" in plan
+    assert "would drop the data of 6 commits; keeps the data of 4 commits" in plan
+    assert "'mvcs retention apply' drops it" in plan
+    planned = trained("retention", "apply", "--dry-run", "--json").json
+    assert (planned["executed"], len(planned["dropped"]), len(planned["kept"])) == (False, 6, 4)
+    assert planned["bytes"] > 0
+    said = trained("retention", "apply", "-v").out
+    assert "dropped the data of main@500 (" in said
+    assert "keeps the data of main@1000 (" in said
+    assert "once 'mvcs gc' has deleted" in said
+    assert "dropped the data of 0 commits" not in trained("retention", "apply").out
+    log = trained("log", "--oneline").out.splitlines()
+    assert sum("data dropped" in line for line in log) == 6
+    assert "data dropped" in trained("show", "main@500").out
+    trained("gc", "--grace", "0", "--execute")
+    error = trained("checkout", "main@500", "-o", "x.npz", code=3).err
+    assert "the data of commit main@500" in error
+    assert "nearest commit that is there is main@400" in error
+    assert "the data of 6 commits were dropped on purpose" in trained("fsck").out
+    trained("lineage", "rebuild")
+    assert "the data of 6 commits were dropped so far" in trained("retention").out
+
+
+def test_what_keeps_nothing_is_refused_when_it_is_applied(trained: Console) -> None:
+    trained("retention", "set", "--last", "1", "--force")
+    assert "say so with --force" in trained("retention", "apply", code=4).err
+    assert "the data of 9 commits" in trained("retention", "apply", "--force").out
+
+
+def test_a_metric_that_nobody_has_drops_nothing(trained: Console) -> None:
+    trained("retention", "set", "--best", "1:acc", "--force")
+    assert "no commit has the metric 'acc'" in trained("retention", "apply", code=3).err

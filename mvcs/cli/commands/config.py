@@ -48,7 +48,8 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
     KEY is user.name, compaction.max_depth, compaction.max_restore_ratio,
     compaction.max_restore_seconds (estimated, for each GB), commit.threads,
     commit.max_tensor_error, delta.coder (auto or huffman), memory.budget (a size such as 2GiB, or auto),
-    retention.exact_layers, retention.exact_coding (auto or always), metric.NAME.goal (min or max),
+    retention.exact_layers, retention.exact_coding (auto or always), store.max_bytes (a size such as
+    500GB), metric.NAME.goal (min or max),
     remote.NAME.url. Exit code 1 when KEY is not set.
 
     With --global, KEY is user.name, safe.directory (a folder of another user whose repository you trust,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 EXAMPLE = """
 mvcs retention
 mvcs retention set --last 20 --every 1000 --best 3:val_loss --newer 14d --tagged
+mvcs retention apply --dry-run
+mvcs retention apply
 mvcs retention pin step:4200 --reason "figure 3"
 """
 
@@ -76,6 +78,29 @@ def set_rules(
     with session.repository() as repository:
         found = repository.set_retention(layer=layer, remote=remote, force=force, **rules)
         session.answer(found, retained.shown(found, advice=not exact and not none))
+
+
+@declare(
+    "apply",
+    "let go what no rule keeps",
+    example="mvcs retention apply --dry-run\nmvcs retention apply\nmvcs retention apply --remote origin",
+    exits=(3, 4, 5, 6, 7),
+    parent=command,
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what would go, and how many bytes.")
+@click.option("--force", is_flag=True, help="Also where the rules keep nothing beyond what stays anyway.")
+@click.option("-v", "--verbose", is_flag=True, help="List what stays as well, and why.")
+@_remote
+def apply(session: Session, dry_run: bool, force: bool, verbose: bool, remote: str | None) -> None:
+    """Drop the data of commits that no rule keeps; commits, their trees and metrics stay.
+
+    Commits that stay are stored without what goes first. The bytes are free once 'mvcs gc' has deleted
+    the packs that nothing needs any more. With --remote the rules of that store count, and whoever
+    fetches from there gets the commits without their data.
+    """
+    with session.repository() as repository:
+        found = repository.apply_retention(remote=remote, dry_run=dry_run, force=force)
+        session.answer(found, retained.applied(found, verbose=verbose))
 
 
 @declare(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mvcs.errors import FileFormatError, MvcsError, StateError
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.reports import CommitInfo
-from mvcs.repository.verbs.base import Verbs
+from mvcs.repository.quota import taken_by
+from mvcs.repository.verbs.room import Roomy
 
 if TYPE_CHECKING:
     from mvcs.checkpoint import Captured
@@ -26,7 +27,7 @@ _PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
 _ANEW = f"write it anew or move it away first; {_PLAIN}"
 
 
-class Committing(Verbs):
+class Committing(Roomy):
     """Steps to a commit."""
 
     def _captured(self, asked: "AskedFiles", parent: "Revision | None") -> "Taken":
@@ -77,6 +78,7 @@ class Committing(Verbs):
             journal = Journal(session.place.local)
             try:
                 made = session.committer.make(captured, request, position, journal, kept)
+                self._keep_to_quota(made.revision, journal)
                 return self._published(made, request, position, journal, ready)
             except GoingError as error:
                 session.committer.withdraw(journal)
@@ -84,6 +86,12 @@ class Committing(Verbs):
                     raise
                 lost |= error.packs  # and what lay there is stored anew
                 position = replace(position, record=error.now) if error.now else position
+
+    def _keep_to_quota(self, made: "Revision", journal: "Journal") -> None:
+        session, size = self._session, taken_by(made)
+        if session.quota.is_passed(size):
+            session.committer.withdraw(journal)
+            raise session.quota.refusal(session.graph, session.refs, size)
 
     def _published(
         self,

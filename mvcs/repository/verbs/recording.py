@@ -8,6 +8,7 @@ from mvcs.errors import text
 from mvcs.memory import rare_full_collections
 from mvcs.reports import CommitInfo
 from mvcs.repository.verbs.committing import Committing
+from mvcs.repository.verbs.room import with_room
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class Recording(Committing):
     """Verbs that record."""
 
+    @with_room
     @rare_full_collections()
     def commit(  # noqa: PLR0913 - flat keywords are what a training script wants to write
         self,
@@ -84,6 +86,7 @@ class Recording(Committing):
         )
         return self._finished(self._commit(captured, origin.asked(request), position))
 
+    @with_room
     @rare_full_collections()
     def commit_files(  # noqa: PLR0913 - see commit
         self,

@@ -8,7 +8,7 @@ from mvcs.refs import now_microseconds
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.reports import RetentionShown
+    from mvcs.reports import RetentionApplied, RetentionShown
     from mvcs.retention import RuleWords
 
 LayerName = Literal["data", "exact"]
@@ -62,6 +62,33 @@ class Retaining(Verbs):
         notes = kept.tried(Ruling.of(backend).with_rules(chosen, rules), force=force)
         set_rules(backend, chosen, rules, now_microseconds(), self._session.author)
         return kept.shown(notes)
+
+    def apply_retention(
+        self, *, remote: str | None = None, dry_run: bool = False, force: bool = False
+    ) -> "RetentionApplied":
+        """Let go what no rule keeps: data, and exact layers where rules are about them.
+
+        Commits, trees and metrics stay. Commits that stay are stored without what goes first; the bytes are
+        free once `gc` has deleted the packs that nothing needs any more.
+
+        Args:
+            remote: in the store of this remote; its own rules count.
+            dry_run: change nothing, and say what would go.
+            force: also where the rules keep nothing beyond tips, pins and HEAD.
+
+        Raises:
+            ConflictError: the rules keep nothing beyond what stays anyway; or they changed meanwhile.
+            CorruptionError: something cannot be read, so that nobody can tell what is to be kept.
+            NotFoundError: nobody recorded the metric of a rule.
+        """
+        from mvcs.repository.letting_go import LettingGo
+        from mvcs.repository.retained import Retained
+        from mvcs.upkeep import remove_leftovers
+
+        if not dry_run:
+            remove_leftovers(self._session.place)
+        going = LettingGo.begin(Retained.of(self._session, remote), force=force)
+        return going.rehearse() if dry_run else going.execute()
 
     def pin(self, rev: str, reason: str = "", remote: str | None = None) -> "RetentionShown":
         """Keep a commit with both layers, whatever the rules say.

@@ -29,10 +29,11 @@ class Showing(Verbs):
         try:
             found = show.details(reading, info)
         except NotFoundError:
+            self._session.forget_dropped()
             again = self._session.info(reading.revision)
-            if again.exact_layer == info.exact_layer:
+            if (again.exact_layer, again.data_dropped) == (info.exact_layer, info.data_dropped):
                 raise
-            found = show.details(reading, again)  # its exact layer was dropped while we looked
+            found = show.details(reading, again)  # something of it was dropped while we looked
         with suppress(CorruptionError, NotFoundError):
             found = replace(found, restore=restore_figures(self._session.place, reading.revision))
         return found

@@ -1,0 +1,208 @@
+"""Retention applied: commits that stay are stored without what goes, drops are recorded, and refs move."""
+
+import pathlib
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
+from mvcs.delta import CodeCoder
+from mvcs.errors import ConflictError, MvcsError
+from mvcs.history import Revision
+from mvcs.local import Journal
+from mvcs.objects import ObjectId
+from mvcs.refs import now_microseconds
+from mvcs.reports import PlannedCommit, RetentionApplied
+from mvcs.repository.retained import Retained, planned
+from mvcs.repository.session import Session
+from mvcs.retention import (
+    DataDrop,
+    DataDrops,
+    Layer,
+    Plan,
+    Ruling,
+    drop_layers,
+    layer_bytes,
+    record_drops,
+    try_apply_rule,
+)
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
+from mvcs.upkeep import collect_garbage
+
+NOTHING = StoredAnew()
+
+
+@dataclass
+class LettingGo:
+    """One application of the rules of a store.
+
+    Attributes:
+        kept: the store.
+        plan: what becomes of each commit.
+    """
+
+    kept: Retained
+    plan: Plan
+
+    @classmethod
+    def begin(cls, kept: Retained, *, force: bool) -> "LettingGo":
+        """Judge all commits.
+
+        Raises:
+            ConflictError: the rules keep nothing beyond what stays anyway, and `force` is false.
+            MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
+        """
+        plan = kept.plan(Ruling.of(kept.store.backend))
+        for error in plan.dropped.damaged:
+            raise error
+        if not force:
+            plan.refuse_everything()
+        return cls(kept, plan)
+
+    @property
+    def _unkept(self) -> list[Revision]:
+        return self.plan.going(Layer.DATA)
+
+    @property
+    def _without(self) -> frozenset[ObjectId]:
+        """Return the commits on whose data nothing may lean: those that went before are among them."""
+        before = self.plan.dropped.found.keys() & self.plan.surveyed.revisions.keys()
+        return frozenset(before).union(revision.id for revision in self._unkept)
+
+    @property
+    def _layers(self) -> list[Revision]:
+        """Return the commits whose exact layers go: their own values may be what they are stored near."""
+        found = {one.id: one for one in (*self.plan.going(Layer.EXACT), *self._unkept)}
+        return list(found.values())
+
+    def execute(self) -> RetentionApplied:
+        """Let go what the rules do not keep.
+
+        Raises:
+            ConflictError: rules or pins changed meanwhile; nothing went.
+            StorageError: the store could not be written.
+        """
+        session, backend = self.kept.session, self.kept.store.backend
+        found = self._stored_anew() if self._without else NOTHING
+        layers = layer_bytes(backend, self._layers)
+        drop_layers(backend, self._layers, self.plan.ruling)
+        if self.kept.remote is None:
+            session.graph.replace(found.revisions)
+            session.forget_dropped()
+        return self._report(found, layers, executed=True)
+
+    def rehearse(self) -> RetentionApplied:
+        """Do all of it in a folder of its own, and keep nothing."""
+        found = NOTHING
+        if self._without:
+            with tempfile.TemporaryDirectory(prefix="mvcs-retention-") as folder:
+                backend = Overlay(self.kept.store.backend, LocalBackend(pathlib.Path(folder)))
+                work = self._work(ObjectStore(backend, self.kept.store.memory), None)
+                found = work.run(lambda: None, publish=False)
+        return self._report(found, layer_bytes(self.kept.store.backend, self._layers), executed=False)
+
+    def _stored_anew(self) -> StoredAnew:
+        journal = Journal(self.kept.session.place.local)
+        work = self._work(self.kept.store.apart(), journal)
+        recorded = False
+
+        def record() -> None:
+            nonlocal recorded
+            self._record()
+            recorded = True
+            journal.moves()
+
+        try:
+            found = work.run(record)
+            if not recorded:
+                record()
+        except BaseException:
+            if not recorded:
+                self._remove(work.packs)
+                journal.close()
+            raise
+        journal.close()
+        return found
+
+    def _record(self) -> None:
+        """Record what goes, before the first ref moves to what is left of it."""
+        backend, ruling = self.kept.store.backend, self.plan.ruling
+        if Ruling.of(backend) != ruling:
+            raise ConflictError(
+                "rules or pins changed while commits were stored anew; nothing was dropped",
+                hint="run it again: it goes by what is in force now",
+            )
+        time = now_microseconds()
+        drops = (DataDrop(revision.id, time, ruling.number) for revision in self._unkept)
+        record_drops(backend, drops, self.kept.session.author)
+
+    def _work(self, store: ObjectStore, journal: Journal | None) -> StoringAnew:
+        session, remote = self.kept.session, self.kept.remote
+        config = session.place.config
+        limits = RestoreLimits(
+            config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
+        )
+        coder = cast("CodeCoder", config.get("delta.coder"))
+        announce = None if journal is None else journal.pack
+        if journal is not None and remote is not None:
+            announce = partial(_note_copy, journal, remote)
+        anew = Anew(limits, chosen_of(frozenset()), self._without, coder)
+        return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
+
+    def _remove(self, packs: Collection[str]) -> None:
+        with suppress(MvcsError):
+            for name in packs:
+                self.kept.store.backend.delete(pack_path(name))
+
+    def _report(self, found: StoredAnew, layers: int, *, executed: bool) -> RetentionApplied:
+        commits = list(planned(self.plan))
+        dropped = [commit for commit in commits if not commit.keeps]
+        return RetentionApplied(
+            executed,
+            self.kept.remote,
+            dropped,
+            [commit for commit in commits if commit.keeps],
+            max(0, found.before - found.after) + layers,
+            found.bytes if executed else 0,
+            [*self.plan.missing(), *self._lost_to_others(dropped)],
+        )
+
+    def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
+        """Say whose commits lose their data, and which of these are in no other store that is known here."""
+        session = self.kept.session
+        data = {commit.commit: commit.author for commit in dropped if commit.layer == Layer.DATA.text}
+        authors = Counter(author for author in data.values() if author != session.author)
+        for author, count in authors.most_common():
+            yield f"{author} made {count} of the commits whose data go"
+        if self.kept.remote is not None and data:
+            gone = DataDrops.of(session.place.backend)
+            names = [ObjectId(bytes.fromhex(name)) for name in data]
+            here = sum(session.graph.stored(name) is not None and gone.get(name) is None for name in names)
+            yield (
+                f"whoever fetches from '{self.kept.remote}' gets {len(data)} commits without their data; "
+                f"this clone has {here} of them whole"
+            )
+
+
+def _note_copy(journal: Journal, remote: str, path: str) -> None:
+    journal.copies(remote, [path])
+
+
+def let_go(session: Session) -> None:
+    """Apply rules, and delete what nothing needs and is past its grace; what cannot be done is told."""
+    kept = session.place.config.integer("retention.exact_layers")
+    problems = [try_apply_rule(session.place.backend, session.graph, session.refs, kept)]
+    try:
+        own = Retained.of(session, None)
+        if Ruling.of(own.store.backend).of_layer(Layer.DATA):
+            LettingGo.begin(own, force=False).execute()
+        collect_garbage(session.place, GRACE_DAYS * DAY_SECONDS, execute=True)
+    except MvcsError as error:
+        problems.append(error)
+    for problem in filter(None, problems):
+        session.warn(f"room could not be made: {problem.message}")

@@ -1,0 +1,99 @@
+"""How much a store may hold: a commit that would pass it lets old ones go first, and else is refused."""
+
+from dataclasses import dataclass
+
+from mvcs.config import MAX_BYTES, Config
+from mvcs.errors import StorageError
+from mvcs.history import Graph, Revision
+from mvcs.memory import parse_size
+from mvcs.refs import HEADS, RefStore
+from mvcs.reports import as_size
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
+
+LISTED_EVERY = 64
+_RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
+
+
+class NoRoomError(StorageError):
+    """A commit would pass the quota of its store; nothing of it is there.
+
+    Attributes:
+        more: bytes that it would have added.
+    """
+
+    more = 0
+
+
+def taken_by(revision: Revision | None) -> int:
+    """Return the bytes of both layers that a commit added."""
+    return 0 if revision is None else revision.written.stored_bytes + revision.written.exact_bytes
+
+
+@dataclass
+class Quota:
+    """Counts what packs take; others who write are noticed by a listing now and then.
+
+    Attributes:
+        backend: the store.
+        limit: bytes of packs that it may hold; None for no limit.
+    """
+
+    backend: Backend
+    limit: int | None
+    _taken: int | None = None
+    _commits: int = 0
+
+    @classmethod
+    def of(cls, backend: Backend, config: Config) -> "Quota":
+        """Return the quota that settings give."""
+        size = config.get(MAX_BYTES)
+        return cls(backend, None if size is None else parse_size(str(size)))
+
+    def is_passed(self, more: int = 0) -> bool:
+        """Tell whether packs take more than they may, once so many bytes more are there."""
+        if self.limit is None:
+            return False
+        if self._taken is not None:
+            self._taken += more
+            self._commits += 1
+        if self._taken is None or self._commits >= LISTED_EVERY or self._taken > self.limit:
+            self.look()
+        return (self._taken or 0) > self.limit
+
+    def is_near(self, more: int) -> bool:
+        """Tell whether so many bytes more, as the last commit took, would pass it."""
+        return self.limit is not None and (self.is_passed() or (self._taken or 0) + more > self.limit)
+
+    def look(self) -> None:
+        """Count anew."""
+        self._taken, self._commits = sum(self.sizes().values()), 0
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of every pack by its path."""
+        return self.backend.sizes(VALUE_FOLDER) | self.backend.sizes(EXACT_FOLDER)
+
+    def refusal(self, graph: Graph, refs: RefStore, more: int = 0) -> NoRoomError:
+        """Return the error for a commit of so many bytes for which there is no room."""
+        sizes = {name: size for path, size in self.sizes().items() if (name := pack_name(path))}
+        limit, taken = self.limit or 0, sum(sizes.values())
+        self._taken = taken
+        wish = f", this commit {as_size(more)} more" if more else ""
+        said = f"the store takes {as_size(taken)}{wish}, and {MAX_BYTES} allows {as_size(limit)}"
+        tips = sum(sizes.get(name, 0) for name in self._needed_now(graph, refs))
+        if tips > limit:
+            alone = f"what the tips of branches need takes {as_size(tips)} alone"
+            found = NoRoomError(f"nothing was committed: {said}; {alone}", hint=_RAISE)
+        else:
+            hint = "'mvcs retention set' says which old commits may go, 'mvcs gc' shows what waits"
+            found = NoRoomError(f"nothing was committed: {said}", hint=f"{hint}; {_RAISE}")
+        found.more = more
+        return found
+
+    def _needed_now(self, graph: Graph, refs: RefStore) -> set[str]:
+        needed: set[str] = set()
+        for record in refs.survey(HEADS).whole.values():
+            if record.target is not None:
+                written = graph.load(record.target, record.pack).written
+                needed |= {written.pack, *read_footer(self.backend, written.pack).needed}
+                needed |= set(written.exact_packs)
+        return needed

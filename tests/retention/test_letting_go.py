@@ -1,0 +1,263 @@
+"""Retention applied: what rules keep restores bit for bit, the rest is dropped on record, and bytes go."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from tests.repository.states import content, leaves, state
+
+COMMITS = 12
+ROWS = 600
+
+
+def made(number: int) -> dict[str, object]:
+    return state(number, ROWS)
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of exact and bounded commits, each near the one before, with a branch and a tag."""
+    folder = tmp_path_factory.mktemp("pristine") / "work"
+    with Repository.init(folder) as repo:
+        for number in range(COMMITS):
+            step_size = None if number % 3 == 0 else 0.5
+            repo.commit(
+                made(number), step=100 * number, metrics={"loss": 1 / (number + 1)}, step_size=step_size
+            )
+        repo.create_branch("side", "HEAD~4")
+        repo.create_tag("v1", "HEAD~7", "first")
+        repo.commit(made(50), step=5000, branch="side")
+    return folder
+
+
+@pytest.fixture
+def work(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "work"))
+
+
+def restored(repo: Repository) -> dict[int, object]:
+    """What every commit restores whose data are there, by step."""
+    found: dict[int, object] = {}
+    for info in repo.log(all_branches=True):
+        if not info.data_dropped:
+            found[info.step or 0] = content(repo, info.id)
+    return found
+
+
+def age(folder: Path, days: float = 30) -> None:
+    written = time.time() - days * 86400
+    for pack in folder.rglob("*.pack"):
+        os.utime(pack, (written, written))
+
+
+def packs(folder: Path) -> int:
+    return sum(pack.stat().st_size for pack in (folder / ".mvcs").rglob("*.pack"))
+
+
+def applied(work: Path, **rules: object) -> tuple[dict[int, object], set[int]]:
+    """Apply rules and collect; return what was restored before, and the steps that were dropped."""
+    with Repository.open(work) as repo:
+        before = restored(repo)
+        repo.set_retention(**rules)
+        report = repo.apply_retention()
+        dropped = {item.step for item in report.dropped if item.layer == "data"}
+        assert report.executed
+    age(work)
+    with Repository.open(work) as repo:
+        repo.gc(execute=True)
+    return before, dropped
+
+
+def test_what_is_kept_restores_and_what_goes_is_told(work: Path) -> None:
+    before, dropped = applied(work, last=2, every=300, tagged=True)
+    # The tip of side is at 5000, behind it 700; the tag at 400.
+    assert dropped == {100, 200, 500, 800}
+    with Repository.open(work) as repo:
+        after = restored(repo)
+        assert after == {step: values for step, values in before.items() if step not in dropped}
+        assert {info.step for info in repo.log(all_branches=True) if info.data_dropped} == dropped
+        report = repo.fsck()
+        assert report.ok, report.problems
+        assert any("4 commits were dropped on purpose" in note for note in report.notes)
+        with pytest.raises(
+            NotFoundError, match=r"main@500 .* were dropped on 20.* no rule kept it .*every 300 steps"
+        ) as caught:
+            repo.checkout("step:500", numpy=True)
+        assert "nearest commit that is there is main@600" in str(caught.value.hint)
+        assert repo.show("step:500").commit.data_dropped
+
+
+def test_bytes_go_as_the_dry_run_says(work: Path) -> None:
+    before = packs(work)
+    with Repository.open(work) as repo:
+        repo.set_retention(last=1, best="1:loss", every=400)
+        files = sorted(work.rglob("*"))
+        plan = repo.apply_retention(dry_run=True)
+        assert sorted(work.rglob("*")) == files
+        assert not plan.executed
+        done = repo.apply_retention()
+    assert [item.commit for item in plan.dropped] == [item.commit for item in done.dropped]
+    assert abs(plan.bytes - done.bytes) < 0.05 * done.bytes
+    age(work)
+    with Repository.open(work) as repo:
+        repo.gc(execute=True)
+        assert repo.fsck().ok
+    gone = before - packs(work)
+    assert abs(gone - plan.bytes) < 0.05 * gone
+    assert packs(work) < 0.7 * before
+
+
+def test_applied_again_nothing_happens(work: Path) -> None:
+    applied(work, last=2, every=300)
+    names = sorted(path for path in work.rglob("*.pack"))
+    with Repository.open(work) as repo:
+        report = repo.apply_retention()
+        assert [item for item in report.dropped if item.layer == "data"] == []
+        assert report.written == 0
+    assert sorted(path for path in work.rglob("*.pack")) == names
+
+
+def test_rules_that_keep_more_later_say_what_is_gone(work: Path) -> None:
+    applied(work, last=2, every=300)
+    with Repository.open(work) as repo:
+        shown = repo.set_retention(last=3, every=100)
+        assert len(shown.notes) == shown.dropped > 0
+        assert "were dropped before" in repo.pin("step:100", "too late").notes[0]
+
+
+def test_nothing_goes_without_rules(work: Path) -> None:
+    with Repository.open(work) as repo:
+        before = sorted(path for path in work.rglob("*.pack"))
+        report = repo.apply_retention()
+        assert (report.dropped, report.bytes) == ([], 0)
+        assert sorted(path for path in work.rglob("*.pack")) == before
+
+
+def test_what_would_drop_everything_needs_force(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(last=1, force=True)
+        with pytest.raises(ConflictError, match="keep nothing but tips"):
+            repo.apply_retention()
+        repo.apply_retention(force=True)
+        assert {info.step for info in repo.log(all_branches=True) if not info.data_dropped} == {1100, 5000}
+
+
+def test_a_detached_head_and_pins_keep_theirs(work: Path) -> None:
+    with Repository.open(work) as repo:
+        head = repo.resolve("main@100").id
+    (work / ".mvcs/HEAD").write_text(head + "\n")
+    with Repository.open(work) as repo:
+        repo.pin("main@200", "figure 3")
+        repo.set_retention(last=2)
+        report = repo.apply_retention()
+        reasons = {item.step: item.reasons for item in report.kept if item.layer == "data"}
+        assert reasons[100] == ["HEAD stands on it"]
+        assert reasons[200] == ["pinned: figure 3"]
+        content(repo, "HEAD")
+
+
+def test_a_run_goes_on_behind_dropped_commits(work: Path) -> None:
+    applied(work, last=1, every=400)
+    with Repository.open(work) as repo:
+        for number in range(20, 23):
+            repo.commit(made(number), step=100 * number, step_size=0.5)
+            assert repo.checkout("HEAD", numpy=True)["step"] == number
+        repo.switch("late", create_from="main@500")
+        repo.commit(made(60), step=6000, step_size=0.5)
+        assert leaves(repo.checkout("HEAD", exact=True, numpy=True)) == leaves(made(60))
+        assert repo.fsck().ok
+
+
+def test_dropped_commits_travel(work: Path, tmp_path: Path) -> None:
+    _, dropped = applied(work, last=2, every=300)
+    with Repository.open(work) as repo:
+        repo.add_remote("far", str(tmp_path / "far"))
+        repo.push("far", all_branches=True, tags=True)
+        kept = restored(repo)
+    with Repository.clone(str(tmp_path / "far"), tmp_path / "clone") as clone:
+        assert clone.fsck().ok
+        assert restored(clone) == kept
+        assert {info.step for info in clone.log(all_branches=True) if info.data_dropped} == dropped
+        with pytest.raises(NotFoundError, match="were dropped"):
+            clone.checkout("step:500", numpy=True)
+
+
+def test_a_remote_goes_by_its_own_rules_and_says_what_others_lose(work: Path, tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    with Repository.open(work) as repo:
+        repo.add_remote("far", str(far))
+        repo.push("far", all_branches=True, tags=True)
+        before = restored(repo)
+        assert repo.apply_retention(remote="far").dropped == []
+        repo.set_retention(last=2, every=300, remote="far")
+        assert repo.retention().rules == []
+        plan = repo.apply_retention(remote="far", dry_run=True)
+        done = repo.apply_retention(remote="far")
+        dropped = {item.step for item in done.dropped if item.layer == "data"}
+        assert (plan.remote, done.remote) == ("far", "far")
+        assert f"from 'far' gets {len(dropped)} commits without their data" in done.notes[-1]
+        assert f"this clone has {len(dropped)} of them whole" in done.notes[-1]
+        assert restored(repo) == before
+    age(far)
+    with Repository.open(str(far)) as there:
+        there.gc(execute=True)
+        assert there.fsck().ok
+    size = sum(pack.stat().st_size for pack in far.rglob("*.pack"))
+    with Repository.open(work) as repo:
+        repo.commit(made(70), step=7000, step_size=0.5)
+        repo.push("far")
+        assert restored(repo) == {**before, 7000: content(repo, "HEAD")}
+    with Repository.clone(str(far), tmp_path / "clone") as clone:
+        assert clone.fsck().ok
+        assert dropped <= {info.step for info in clone.log(all_branches=True) if info.data_dropped}
+        assert clone.checkout("main@7000", numpy=True)["step"] == 70
+    # Data that were dropped over there do not come back with a push of something else.
+    assert sum(pack.stat().st_size for pack in far.rglob("*.pack")) < size + 500_000
+
+
+def test_lost_data_are_not_called_dropped(work: Path) -> None:
+    applied(work, last=2, every=300)
+    with Repository.open(work) as repo:
+        largest = max(repo.log("main"), key=lambda info: info.stored_bytes if not info.data_dropped else 0)
+    for pack in work.rglob("packs/*/*.pack"):
+        if pack.stat().st_size > 100_000:
+            pack.unlink()
+    with Repository.open(work) as repo:
+        assert not repo.fsck().ok
+        with pytest.raises((NotFoundError, CorruptionError)) as caught:
+            repo.checkout(largest.id, numpy=True)
+        assert "dropped" not in str(caught.value)
+
+
+def test_a_pin_that_comes_meanwhile_drops_nothing(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(last=2, every=300)
+        before, names = restored(repo), sorted(work.rglob("*.pack"))
+
+        class Pins:
+            """Pins a commit when the first ones were stored anew."""
+
+            done = False
+
+            def start(self, *_: object) -> None:
+                if not self.done:
+                    self.done = True
+                    with Repository.open(work) as other:
+                        other.pin("main@500")
+
+            def advance(self, *_: object) -> None: ...
+
+            def finish(self) -> None: ...
+
+            def note(self, *_: object) -> None: ...
+
+    with Repository.open(work, progress=Pins()) as repo:
+        with pytest.raises(ConflictError, match="changed while"):
+            repo.apply_retention()
+        assert restored(repo) == before
+    assert sorted(work.rglob("*.pack")) == names
