@@ -201,7 +201,7 @@ def let_go(session: Session) -> None:
         own = Retained.of(session, None)
         if Ruling.of(own.store.backend).of_layer(Layer.DATA):
             LettingGo.begin(own, force=False).execute()
-        collect_garbage(session.place, GRACE_DAYS * DAY_SECONDS, execute=True)
+        collect_garbage(session.place, GRACE_DAYS * DAY_SECONDS, execute=True, author=session.author)
     except MvcsError as error:
         problems.append(error)
     for problem in filter(None, problems):

@@ -73,6 +73,6 @@ def test_wherever_it_stops(
         apply(work)
         check(work, before, done=True)
         with Repository.open(work) as repo:
-            repo.gc(grace_days=0, execute=True)
+            repo.gc(grace_days=0, wait_days=0, execute=True)
         check(work, before, done=True)
         shutil.rmtree(work)
