@@ -10,7 +10,7 @@ from mvcs.errors import MvcsError
 from mvcs.objects import ObjectId, Pairs
 from mvcs.refs import now_microseconds
 from mvcs.retention.drops import Drop, DropLog
-from mvcs.store import DROPPED_DATA, Backend, has_upgrade, record_upgrade
+from mvcs.store import DROPPED_DATA, Backend, has_upgrade, upgrade
 
 DATA, RULES, WHY = "data", "rules", "why"
 
@@ -90,7 +90,7 @@ def record_drops(backend: Backend, drops: Iterable[DataDrop], author: str) -> No
     """
     items = tuple(drop.drop for drop in drops)
     if items:
-        record_upgrade(backend, DROPPED_DATA, now_microseconds(), author)
+        upgrade(backend, DROPPED_DATA, now_microseconds(), author)
         DropLog(backend).append(items)
 
 

@@ -36,12 +36,13 @@ from .reading.unread import UnreadStore
 from .upgrades import (
     CONDEMNED_PACKS,
     DROPPED_DATA,
+    KNOWN,
     MOVED_BASES,
     bring_upgrades,
     has_upgrade,
+    read_upgrades,
     refuse_changes,
     refuse_upgraded,
-    unknown_upgrades,
     upgrade,
 )
 from .writing.chain_limits import RestoreLimits
@@ -59,6 +60,7 @@ __all__ = [
     "DROPPED_DATA",
     "EXACT_FOLDER",
     "FETCH_HINT",
+    "KNOWN",
     "MAX_ANCESTORS",
     "MAX_FILE",
     "MOVED_BASES",
@@ -114,12 +116,12 @@ __all__ = [
     "probe_exclusive_create",
     "read_entry",
     "read_footer",
+    "read_upgrades",
     "rebuild_pack",
     "refuse_changes",
     "refuse_upgraded",
     "salvage",
     "store_time",
     "turned_back",
-    "unknown_upgrades",
     "upgrade",
 ]

@@ -18,12 +18,13 @@ from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
+    KNOWN,
     VALUE_FOLDER,
     ObjectStore,
     WrittenCommit,
     pack_name,
     pack_path,
-    unknown_upgrades,
+    read_upgrades,
 )
 from mvcs.upkeep.data_check import DataCheck
 from mvcs.upkeep.fsck_level import FULL, Level
@@ -73,7 +74,8 @@ class Fsck:
         self.notes += (
             f"the store was upgraded for newer versions ('{found.name}'): "
             "what this one takes for lost or damaged may be as it should be"
-            for found in unknown_upgrades(self.store.backend)
+            for found in read_upgrades(self.store.backend)
+            if found.name not in KNOWN
         )
         self.notes += filter(None, [strays(self.store.backend)])
         head = None if check_head is None else self._head(check_head)

@@ -16,7 +16,7 @@ from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findin
 from mvcs.progress import Progress
 from mvcs.refs import RefStore
 from mvcs.reports import FsckReport, Loss, Mended, RepairReport
-from mvcs.retention import DropLog
+from mvcs.retention import DataDrops, DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
 from mvcs.upkeep import fsck
 from mvcs.upkeep.fsck_level import FULL, Level
@@ -141,7 +141,9 @@ class Repair:
     def _losses(store: ObjectStore, wanted: WantedPacks) -> list[Loss]:
         drops = DropLog(store.backend).survey()[0]
         given_up = {name for drop in drops for name in drop.packs}
-        return list(Losses(store, given_up).of(wanted.revisions()))
+        dropped = DataDrops.of(store.backend)
+        kept = (revision for revision in wanted.revisions() if dropped.get(revision.id) is None)
+        return list(Losses(store, given_up).of(kept))
 
 
 def _key(path: str) -> PackKey | None:
