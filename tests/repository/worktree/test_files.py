@@ -325,8 +325,8 @@ def test_a_tree_made_by_hand_never_writes_outside(work: Path, path: str) -> None
             with pytest.raises(CorruptionError) as caught:
                 action()
             assert "stay inside" in caught.value.message
+        assert sorted(work.parent.rglob("*")) == before
         assert not repo.fsck().ok
-    assert sorted(work.parent.rglob("*")) == before
     with pytest.raises(MvcsError):
         Repository.clone(str(work), work.parent / "clone").checkout_files("origin/evil")
     assert not (work.parent / "out").exists()
