@@ -52,7 +52,7 @@ class RepairReport(Report):
         aside: what was moved aside before, below `.mvcs`.
         problems: what is still wrong.
         losses: what commits no longer restore on that account.
-        commits: how many commits branches, tags and HEAD lead to.
+        commits: how many commits branches, tags and HEAD lead to, but for those whose data were dropped.
         notes: what is worth knowing but not wrong.
     """
 

@@ -7,11 +7,11 @@ kept aside. So a repair can be stopped anywhere, run again, and run beside write
 import contextlib
 import pathlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
-from mvcs.history import Graph, GraphNeeds
+from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
 from mvcs.progress import Progress
 from mvcs.refs import RefStore
@@ -128,8 +128,9 @@ class Repair:
         if aside is not None:
             save_findings(self.clone.local, report, lambda _: True)
         wanted = self._wanted(store)
-        revisions = list(wanted.revisions())
-        losses = self._losses(store, wanted) if report.problems else []
+        dropped = DataDrops.of(store.backend)
+        revisions = [one for one in wanted.revisions() if dropped.get(one.id) is None]
+        losses = self._losses(store, revisions) if report.problems else []
         notes = [*self.notes, *report.notes]
         kept = [] if aside is None else aside.kept
         return RepairReport(aside is not None, mended, kept, report.problems, losses, len(revisions), notes)
@@ -138,12 +139,10 @@ class Repair:
         return fsck.check(store, self.progress, Level({key.path for key in lost}), self.clone)
 
     @staticmethod
-    def _losses(store: ObjectStore, wanted: WantedPacks) -> list[Loss]:
+    def _losses(store: ObjectStore, revisions: Iterable[Revision]) -> list[Loss]:
         drops = DropLog(store.backend).survey()[0]
         given_up = {name for drop in drops for name in drop.packs}
-        dropped = DataDrops.of(store.backend)
-        kept = (revision for revision in wanted.revisions() if dropped.get(revision.id) is None)
-        return list(Losses(store, given_up).of(kept))
+        return list(Losses(store, given_up).of(revisions))
 
 
 def _key(path: str) -> PackKey | None:

@@ -234,6 +234,31 @@ def test_lost_data_are_not_called_dropped(work: Path) -> None:
         assert "dropped" not in str(caught.value)
 
 
+def test_stats_count_what_is_left_of_dropped_commits(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(last=2)
+        report = repo.apply_retention()
+        age(work)
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        found = repo.stats()
+        kept = sum(not info.data_dropped for info in repo.log(all_branches=True))
+    assert report.dropped
+    assert found.unreached_bytes == 0
+    assert found.notes == []
+    assert sum(item.commits for item in found.restores) == kept
+
+
+def test_a_repair_counts_commits_whose_data_should_be_there(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(last=2)
+        repo.apply_retention()
+        age(work)
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        kept = sum(not info.data_dropped for info in repo.log(all_branches=True))
+        repaired = repo.repair(execute=False)
+    assert (repaired.commits, repaired.losses, repaired.ok) == (kept, [], True)
+
+
 def test_a_pin_that_comes_meanwhile_drops_nothing(work: Path) -> None:
     with Repository.open(work) as repo:
         repo.set_retention(last=2, every=300)

@@ -84,6 +84,16 @@ class CommitSizes:
         depth = max(map(catalog.depth_of, held.chunks), default=0)
         return Taken(value, exact, RestoreCost.of_links(links, len(held.chunks), depth))
 
+    def add_rest(self, revision: Revision) -> int:
+        """Count in what is left of a commit whose data were dropped, and return its bytes.
+
+        Raises:
+            NotFoundError: that is nowhere, too.
+            CorruptionError: it is damaged.
+        """
+        name = revision.written.pack
+        return sum(self._pack(each, {}) for each in sorted({name, *self.store.catalog.attach(name).own}))
+
     def _forget(self, needed: list[str]) -> None:
         self._met += 1
         if self._met % _FORGOTTEN == 0:

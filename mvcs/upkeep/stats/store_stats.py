@@ -15,6 +15,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
 from mvcs.reports import Bin, ClassSize, CommitSize, EncodingSize, Freeable, StoreStats
+from mvcs.retention import DataDrops
 from mvcs.store import EXACT_FOLDER, UNREADABLE_ERRORS, VALUE_FOLDER, ObjectStore, RestoreRates
 from mvcs.upkeep.garbage import collect_garbage
 from mvcs.upkeep.leftovers import held, is_pack
@@ -119,19 +120,29 @@ class _Look:
     def _look(self, rows: CommitRows, sizes: CommitSizes) -> None:
         self.progress.start("looking at commits", len(rows.rows), "commits")
         unread: list[str] = []
+        dropped = DataDrops.of(self.place.backend)
         for commit, row in rows.rows.items():
             try:
-                taken = sizes.add(self._graph.load(commit, row.pack))
+                self._look_at(row, self._graph.load(commit, row.pack), sizes, dropped)
             except UNREADABLE_ERRORS:
                 unread.append(short_id(commit))
-            else:
-                row.value_bytes, row.exact_bytes = taken.value_bytes, taken.exact_bytes
-                row.cost, row.depth = taken.cost, taken.cost.depth
             self.progress.advance(1)
         self.progress.finish()
         if unread:
             few = f"{len(unread)} commits cannot be read whole, such as {unread[0]}"
             self.notes.append(f"{few}: they count as first written; 'mvcs fsck' says more")
+
+    @staticmethod
+    def _look_at(row: CommitRow, revision: Revision, sizes: CommitSizes, dropped: DataDrops) -> None:
+        try:
+            taken = sizes.add(revision)
+        except UNREADABLE_ERRORS:
+            if dropped.get(revision.id) is None:
+                raise
+            row.value_bytes, row.exact_bytes = sizes.add_rest(revision), 0
+        else:
+            row.value_bytes, row.exact_bytes = taken.value_bytes, taken.exact_bytes
+            row.cost, row.depth = taken.cost, taken.cost.depth
 
     def _seconds(self, row: CommitRow) -> float | None:
         if row.cost is None or self.rates is None:
