@@ -30,7 +30,7 @@ def roles_of(captured: Structured) -> list[Role]:
     the same with fewer dimensions. MOMENT: floating point with dimensions inside optimizer state, or called
     as moments are and not of a model. GRADIENT: the same among gradients that no step of an optimizer has
     used. OTHER: all else (integers, booleans, RNG states, step counters, complex numbers, narrow floats,
-    and what modules of torch hand over as extra state).
+    what modules of torch hand over as extra state, and what has no elements).
     """
     standings = standings_of(captured)
     return [_role(leaf, standings.get(index, Standing.OUTSIDE)) for index, leaf in enumerate(captured.leaves)]
@@ -43,7 +43,7 @@ def _role(leaf: Typed, standing: Standing) -> Role:
         return Role.OTHER
     if standing is not Standing.OUTSIDE:
         return Role.MOMENT if leaf.dtype.kind == "float" and leaf.shape else Role.OTHER
-    if not leaf.dtype.quantizable:
+    if not leaf.dtype.quantizable or 0 in leaf.shape:
         return Role.OTHER
     return Role.WEIGHT if len(leaf.shape) > 1 else Role.SMALL
 

@@ -15,6 +15,7 @@ from mvcs.local import Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
 from mvcs.repository.session import Session
+from mvcs.retention import DataDrops
 from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
 from mvcs.upkeep import remove_leftovers
 
@@ -105,10 +106,13 @@ class Compaction:
 
     def _work(self, store: ObjectStore, folder: pathlib.Path, journal: Journal | None) -> StoringAnew:
         session, coder = self.session, cast("CodeCoder", self.session.place.config.get("delta.coder"))
+        dropped = frozenset(
+            DataDrops.of(store.backend).found
+        )  # nothing may lean on these, nor be read of them
         return StoringAnew(
             store,
             session.refs,
-            Anew(self.limits, chosen_of(self.chosen), coder=coder),
+            Anew(self.limits, chosen_of(self.chosen), dropped, coder),
             session.author,
             session.progress,
             hangs=self.hangs,

@@ -255,10 +255,18 @@ class Fsck:
         paths = [path for folder in (VALUE_FOLDER, EXACT_FOLDER) for path in self.store.backend.list(folder)]
         left = {path: name for path in paths if (name := pack_name(path)) not in self._reached and name}
         commits = self._unnamed(left)
+        before = list[int]()
         for path, name in left.items():
-            size = self.store.backend.size(path)
-            if size is not None:
-                self.notes.append(f"'{path}' ({size} bytes) {_whose(commits.get(name))}")
+            size, revision = self.store.backend.size(path), commits.get(name)
+            if size is not None and revision is not None and revision.id in self._commits:
+                before.append(size)
+            elif size is not None:
+                self.notes.append(f"'{path}' ({size} bytes) {_whose(revision)}")
+        if before:
+            packs = "1 pack" if len(before) == 1 else f"{len(before)} packs"
+            self.notes.append(
+                f"{packs} ({sum(before)} bytes) of commits that were stored anew: 'mvcs gc' lets go of that"
+            )
 
     def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:
         """Return the commits that no ref leads to, by the packs among those left that they need."""

@@ -45,6 +45,7 @@ def test_roles_of_a_training_state():
     [
         ({"model": {"net.0._extra_state": torch.ones(2, 2)}}, Role.OTHER),
         ({"model": {"_extra_state": {"amax": torch.ones(2)}}}, Role.OTHER),
+        ({"w": torch.ones(2, 0)}, Role.OTHER),
         ({"optimizer": {"master": torch.ones(2, 2)}}, Role.MOMENT),
         ({"optim_states": [torch.ones(2, 2)]}, Role.MOMENT),
         ({"opt.exp_avg_sq.w": torch.ones(2, 2)}, Role.MOMENT),
