@@ -106,9 +106,8 @@ class Compaction:
 
     def _work(self, store: ObjectStore, folder: pathlib.Path, journal: Journal | None) -> StoringAnew:
         session, coder = self.session, cast("CodeCoder", self.session.place.config.get("delta.coder"))
-        dropped = frozenset(
-            DataDrops.of(store.backend).found
-        )  # nothing may lean on these, nor be read of them
+        # Of commits whose data were dropped only the history is there, and nothing may lean on them.
+        dropped = frozenset(DataDrops.of(store.backend).found)
         return StoringAnew(
             store,
             session.refs,
