@@ -3,32 +3,25 @@
 import pathlib
 
 from mvcs.errors import ConflictError
-from mvcs.store import Backend, LocalBackend
+from mvcs.store import Backend, LocalBackend, Overlay
 
 Names = list[str]
 
 
-class Rehearsal(Backend):
+class Rehearsal(Overlay):
     """Reads what was written here, and else from another backend, of which nothing is changed."""
 
     def __init__(self, real: Backend, folder: pathlib.Path) -> None:
         """Read from `real`, and write into `folder`."""
-        self._real = real
-        self._written = LocalBackend(folder)
-        self._gone: set[str] = set()
-        self.url, self.near, self.exclusive = real.url, real.near, real.exclusive
+        super().__init__(real, LocalBackend(folder))
+        self._deleted: set[str] = set()
+        self.exclusive = real.exclusive
 
-    def _holder(self, name: str) -> Backend:
-        is_own = name in self._gone or self._written.size(name) is not None
-        return self._written if is_own else self._real
+    def _of(self, name: str) -> Backend:
+        return self._beside if name in self._deleted else super()._of(name)
 
-    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        """See `Backend.read`."""
-        return self._holder(name).read(name, offset, length)
-
-    def head(self, name: str, length: int) -> bytes:
-        """See `Backend.head`."""
-        return self._holder(name).head(name, length)
+    def _is_gone(self, name: str) -> bool:
+        return name in self._deleted and self._beside.size(name) is None
 
     def create(self, name: str, data: bytes) -> None:
         """See `Backend.create`."""
@@ -38,26 +31,19 @@ class Rehearsal(Backend):
 
     def put(self, name: str, data: bytes) -> None:
         """See `Backend.put`."""
-        self._gone.discard(name)
-        self._written.replace(name, data)
-
-    def size(self, name: str) -> int | None:
-        """See `Backend.size`."""
-        return self._holder(name).size(name)
+        self._beside.replace(name, data)
 
     def list(self, folder: str) -> Names:
         """See `Backend.list`."""
-        return sorted({*self._real.list(folder), *self._written.list(folder)} - self._gone)
+        return [name for name in super().list(folder) if not self._is_gone(name)]
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Backend.sizes`."""
-        found = self._real.sizes(folder) | self._written.sizes(folder)
-        return {name: found[name] for name in sorted(found.keys() - self._gone)}
+        return {name: size for name, size in sorted(super().sizes(folder).items()) if not self._is_gone(name)}
 
     def children(self, folder: str) -> Names:
         """See `Backend.children`."""
-        both = {*self._real.children(folder), *self._written.children(folder)}
-        return sorted(name for name in both if f"{folder}/{name}" not in self._gone)
+        return [name for name in super().children(folder) if not self._is_gone(f"{folder}/{name}")]
 
     def newest(self, folder: str) -> str | None:
         """See `Backend.newest`."""
@@ -66,9 +52,9 @@ class Rehearsal(Backend):
 
     def delete(self, name: str) -> None:
         """See `Backend.delete`."""
-        self._written.delete(name)
-        self._gone.add(name)
+        self._beside.delete(name)
+        self._deleted.add(name)
 
     def modified(self, name: str) -> float | None:
         """See `Backend.modified`."""
-        return self._holder(name).modified(name)
+        return self._of(name).modified(name)

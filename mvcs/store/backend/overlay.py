@@ -1,15 +1,17 @@
 """A store as it is, with what is written kept in a folder of its own: to try something, and read it back."""
 
 from mvcs.store.backend.base import Backend, Names
-from mvcs.store.backend.dry_run import DryRun
 from mvcs.store.backend.staged import Staged
+from mvcs.store.backend.unchanged import Unchanged
 
 
-class Overlay(DryRun):
+class Overlay(Unchanged):
     """Reads from another backend; content-named files that are written lie beside it, and are read as well.
 
     Whatever would change the other is refused.
     """
+
+    why = "in a dry run"
 
     def __init__(self, real: Backend, beside: Backend) -> None:
         """Read from `real`, and keep what is written in `beside`."""
