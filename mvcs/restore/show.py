@@ -75,7 +75,7 @@ def _tensors(reading: Reading, *, dropped: bool) -> list[TensorInfo]:
             places[reference[0]].append(path_text(path))
     rows = enumerate(zip(tree.leaves, roles_of(tree), strict=True))
     return [
-        _dropped(places[index], leaf, role)
+        _told_by_tree(places[index], leaf, role)
         if dropped and not has_chunks(reading.store, leaf)
         else _tensor(reading, places[index], leaf, role, origins)
         for index, (leaf, role) in rows
@@ -89,7 +89,7 @@ def has_chunks(store: ObjectStore, leaf: Leaf) -> bool:
     return all(store.catalog.find(name) is not None for name in names)
 
 
-def _dropped(paths: list[str], leaf: Leaf, role: Role) -> TensorInfo:
+def _told_by_tree(paths: list[str], leaf: Leaf, role: Role) -> TensorInfo:
     """Return what a tree alone tells of a tensor."""
     return TensorInfo(
         path=paths[0],
@@ -143,21 +143,14 @@ def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins:
     depth = max(map(reading.store.catalog.depth_of, chunks), default=0)
     rule = "" if chunks else _rule(leaf.tensor)
     new_bytes, where, twin = (0, rule, None) if rule else origins.of_tensor(paths[0], chunks)
-    return TensorInfo(
-        path=paths[0],
-        dtype=leaf.dtype.name,
-        shape=list(leaf.shape),
-        role=role.value,
-        value_id=leaf.value.hex(),
-        exact_id=leaf.original.id.hex() if leaf.original else None,
+    return replace(
+        _told_by_tree(paths, leaf, role),
         encoding="+".join(encodings),
-        raw_bytes=leaf.raw_bytes,
         stored_bytes=sum(stored_share(link) for link in chunks),
         depth=depth,
         new_bytes=new_bytes,
         where=where,
         twin=twin,
-        aliases=paths[1:],
     )
 
 
