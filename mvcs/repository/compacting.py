@@ -3,20 +3,20 @@
 import pathlib
 import tempfile
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
 from mvcs.delta import CodeCoder
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import UsageError
 from mvcs.history import Revision
 from mvcs.local import Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
+from mvcs.repository.journaled_work import run_journaled
 from mvcs.repository.session import Session
 from mvcs.retention import DataDrops
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
 from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
@@ -75,25 +75,8 @@ class Compaction:
         remove_leftovers(place)
         journal = Journal(place.local)
         with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-            return self._run(self._work(session.store.apart(), pathlib.Path(folder), journal), journal)
-
-    def _run(self, work: StoringAnew, journal: Journal) -> CompactReport:
-        published = False
-
-        def begins() -> None:
-            nonlocal published
-            published = True
-            journal.moves()
-
-        try:
-            found = work.run(begins)
-        except BaseException:
-            if not published:
-                self._remove(work.packs)
-                journal.close()
-            raise
-        journal.close()
-        self.session.graph.replace(found.revisions)
+            found = run_journaled(self._work(session.store.apart(), pathlib.Path(folder), journal), journal)
+        session.graph.replace(found.revisions)
         return self._report(found, executed=True)
 
     def rehearse(self) -> CompactReport:
@@ -118,11 +101,6 @@ class Compaction:
             announce=None if journal is None else journal.pack,
             scratch=LocalBackend(folder),
         )
-
-    def _remove(self, packs: Collection[str]) -> None:
-        with suppress(MvcsError):
-            for name in packs:
-                self.session.place.backend.delete(pack_path(name))
 
     def _report(self, found: StoredAnew, *, executed: bool) -> CompactReport:
         return CompactReport(

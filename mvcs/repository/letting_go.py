@@ -4,7 +4,6 @@ import pathlib
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -18,6 +17,7 @@ from mvcs.local import Journal
 from mvcs.objects import ObjectId
 from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
+from mvcs.repository.journaled_work import run_journaled
 from mvcs.repository.retained import Retained, planned
 from mvcs.repository.session import Session
 from mvcs.retention import (
@@ -31,7 +31,7 @@ from mvcs.retention import (
     record_drops,
     try_apply_rule,
 )
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
 from mvcs.upkeep import collect_garbage
 
 NOTHING = StoredAnew()
@@ -108,26 +108,7 @@ class LettingGo:
 
     def _stored_anew(self) -> StoredAnew:
         journal = Journal(self.kept.session.place.local)
-        work = self._work(self.kept.store.apart(), journal)
-        recorded = False
-
-        def record() -> None:
-            nonlocal recorded
-            self._record()
-            recorded = True
-            journal.moves()
-
-        try:
-            found = work.run(record)
-            if not recorded:
-                record()
-        except BaseException:
-            if not recorded:
-                self._remove(work.packs)
-                journal.close()
-            raise
-        journal.close()
-        return found
+        return run_journaled(self._work(self.kept.store.apart(), journal), journal, self._record)
 
     def _record(self) -> None:
         """Record what goes, before the first ref moves to what is left of it."""
@@ -153,11 +134,6 @@ class LettingGo:
             announce = partial(_note_copy, journal, remote)
         anew = Anew(limits, chosen_of(frozenset()), self._without, coder)
         return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
-
-    def _remove(self, packs: Collection[str]) -> None:
-        with suppress(MvcsError):
-            for name in packs:
-                self.kept.store.backend.delete(pack_path(name))
 
     def _report(self, found: StoredAnew, layers: int, *, executed: bool) -> RetentionApplied:
         commits = list(planned(self.plan))
