@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from mvcs.delta import Content
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
@@ -65,6 +66,18 @@ class Fault:
         return MvcsError("; ".join(said), hint=hint)
 
 
+class Cause(NamedTuple):
+    """Why an object cannot be read.
+
+    Attributes:
+        path: the pack at fault.
+        is_missing: whether something is missing rather than damaged.
+    """
+
+    path: str
+    is_missing: bool
+
+
 @dataclass
 class PackCheck:
     """The check of all packs of a store.
@@ -87,7 +100,7 @@ class PackCheck:
     objects: int = 0
     size: int = 0
     _faults: dict[str, Fault] = field(default_factory=dict)
-    _unreadable: dict[ObjectId, str] = field(default_factory=dict)
+    _unreadable: dict[ObjectId, Cause] = field(default_factory=dict)
     _lost_at: dict[ChunkPlace, bool] = field(default_factory=dict)
     _footless: list[str] = field(default_factory=list)
     _compared: set[ObjectId] = field(default_factory=set)
@@ -232,34 +245,35 @@ class PackCheck:
         identifier = located.placed.ids[located.member]
         known = self._known_cause(located)
         if known is not None:
-            self._unread(*known, located, CorruptionError("what it is stored near cannot be read"))
+            self._unread(known, located, CorruptionError("what it is stored near cannot be read"))
             return
         try:
             content = self.store.read_copy(kind, identifier, located)
             if kind is Kind.TREE:
                 self._values(path, identifier, content)
         except MvcsError as error:
-            self._unread(self._culprit(kind, located), isinstance(error, NotFoundError), located, error)
+            self._unread(self._culprit(kind, located, error), located, error)
 
-    def _known_cause(self, link: Located) -> tuple[str, bool] | None:
+    def _known_cause(self, link: Located) -> Cause | None:
         """Return why an entry cannot be read where a base of it could not: chains may be long."""
         for base in link.placed.entry.bases:
-            path = None if base.chunk is not None else self._unreadable.get(base.id)
-            if path is None:
+            cause = None if base.chunk is not None else self._unreadable.get(base.id)
+            if cause is None:
                 continue
             copy = self.store.catalog.find(base.id, exact=link.exact)
-            is_missing = False if copy is None else self._lost_at.get(copy.place)
+            # What cannot be read is no copy any more, be it for what it is near.
+            is_missing = cause.is_missing if copy is None else self._lost_at.get(copy.place)
             if is_missing is not None:
-                return path, is_missing
+                return Cause(cause.path, is_missing)
         return None
 
-    def _unread(self, cause: str, is_missing: bool, located: Located, error: MvcsError) -> None:  # noqa: FBT001
+    def _unread(self, cause: Cause, located: Located, error: MvcsError) -> None:
         """Note that an object cannot be read because of a pack, where something is damaged or missing."""
-        self._lost_at[located.place] = is_missing
+        self._lost_at[located.place] = cause.is_missing
         self._unreadable.setdefault(half(located.id), cause)
         # What interrupted work left may lack its bases; nothing needs it.
-        if not is_missing or located.pack in self.reached:
-            self._lost(cause, located.id, error)
+        if not cause.is_missing or located.pack in self.reached:
+            self._lost(cause.path, located.id, error)
 
     def _values(self, path: str, identifier: ObjectId, content: Content) -> None:
         """Restore what no tree before this one had, so that its digests are compared."""
@@ -298,21 +312,22 @@ class PackCheck:
                 return None
         return None
 
-    def _culprit(self, kind: Kind, located: Located) -> str:
-        """Return the path of the pack that makes an object unreadable, which is no longer relied on."""
+    def _culprit(self, kind: Kind, located: Located, error: MvcsError) -> Cause:
+        """Return which pack makes an object unreadable; what is at fault there is no longer relied on."""
         found = self.store.culprit(kind, located)
         if found is not None:
             self.store.catalog.distrust(found.place)
         first = found or located
         known = (self._unreadable.get(base.id) for base in first.placed.entry.bases)
         path = (
-            next(filter(None, known), None)
+            next((cause.path for cause in known if cause), None)
             or self._without(first)
             or pack_path(first.pack, exact=first.exact)
         )
+        cause = Cause(path, isinstance(error, NotFoundError))
         for identifier in first.placed.ids:
-            self._unreadable.setdefault(half(identifier), path)
-        return path
+            self._unreadable.setdefault(half(identifier), cause)
+        return cause
 
     def _without(self, link: Located) -> str | None:
         """Return the path of the unreadable pack that a base of an entry lies in; None where it is none."""
@@ -329,5 +344,5 @@ class PackCheck:
         self._faults.setdefault(path, Fault(error)).reasons.setdefault(error.message)
 
     def _lost(self, path: str, identifier: ObjectId, error: MvcsError) -> None:
-        self._unreadable.setdefault(half(identifier), path)
+        self._unreadable.setdefault(half(identifier), Cause(path, is_missing=False))
         self._faults.setdefault(path, Fault(error)).objects.setdefault(identifier)

@@ -148,3 +148,19 @@ def test_a_damaged_tree_is_no_fault_of_an_exact_layer(tmp_path: Path) -> None:
     assert not any("exact/" in problem.subject for problem in report.problems)
     (note,) = [note for note in report.notes if "was not looked into" in note]
     assert damaged.written.exact_packs[0] in note
+
+
+def test_leftovers_whose_bases_are_missing_are_no_problem(tmp_path: Path) -> None:
+    # Twelve packs, since only some orders of their names once told of a pack behind another one.
+    with Repository.init(tmp_path / "work") as repo:
+        for number in range(3 * COMMITS):
+            repo.commit(state(number))
+        base = repo._session.resolver.resolve(f"HEAD~{3 * COMMITS - 1}").written.pack
+        repo.add_remote("origin", str(tmp_path / "bare"))
+        repo.push()
+    (tmp_path / f"bare/packs/{base[:2]}/{base}.pack").unlink()
+    shutil.rmtree(tmp_path / "bare/refs/heads")
+    with Repository.open(tmp_path / "bare") as repo:
+        report = repo.fsck()
+    assert report.problems == []
+    assert len(report.notes) == 3 * COMMITS - 1
