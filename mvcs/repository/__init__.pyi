@@ -1,6 +1,6 @@
 from .completions import Candidate, Candidates, grouped_by_part
 from .facade import Repository, open_or_init
-from .remote_stores import store_address
+from .sharing.remote_stores import store_address
 
 __all__ = [
     "Candidate",

@@ -5,9 +5,9 @@ from mvcs.config import writable_options
 from mvcs.errors import NotFoundError
 from mvcs.local import Description, Trust, adopt, named_where
 from mvcs.refs import HEADS, REMOTES, RefChange
-from mvcs.repository.exchange import incoming
-from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings
 from mvcs.repository.session import CLONING, Session
+from mvcs.repository.sharing.exchange import incoming
+from mvcs.repository.sharing.remote_stores import RemoteStore, check_new, forget_settings
 from mvcs.repository.worktree.checkout import move_to
 
 

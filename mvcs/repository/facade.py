@@ -11,9 +11,9 @@ from mvcs.errors import ConflictError
 from mvcs.local import LocalRecords, Place, Trust, find, initialise, is_begun, is_new, refuse_occupied
 from mvcs.progress import SILENT, Progress
 from mvcs.reports import CommitInfo
-from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
-from mvcs.repository.upstreams import DEFAULT_REMOTE
+from mvcs.repository.sharing.remote_stores import RemoteStore
+from mvcs.repository.sharing.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.checking import Checking
 from mvcs.repository.verbs.compacting import Compacting
 from mvcs.repository.verbs.looking import Looking

@@ -1,8 +1,8 @@
 """A commit opened for whoever asked for it, within what the session allows."""
 
 from mvcs.history import Revision
-from mvcs.repository.remote_stores import addresses
 from mvcs.repository.session import Session
+from mvcs.repository.sharing.remote_stores import addresses
 from mvcs.restore import Reading, open_reading
 
 

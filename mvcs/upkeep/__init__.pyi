@@ -1,11 +1,10 @@
-from . import fsck
-from .fsck import CheckedClone
-from .fsck_level import FULL, PACKS, QUICK, Level
-from .garbage import collect_garbage
-from .garbage_report import Garbage, GcReport
-from .leftovers import remove_copies, remove_leftovers
-from .repair import Repair
-from .repair_packs import Source
+from .checking.fsck import CheckedClone, check_store
+from .checking.level import FULL, PACKS, QUICK, Level
+from .collecting.garbage import collect_garbage
+from .collecting.garbage_report import Garbage, GcReport
+from .collecting.leftovers import remove_copies, remove_leftovers
+from .repairing.repair import Repair
+from .repairing.repair_packs import Source
 from .stats.store_stats import store_stats
 from .why.reasons import explain
 
@@ -19,9 +18,9 @@ __all__ = [
     "Level",
     "Repair",
     "Source",
+    "check_store",
     "collect_garbage",
     "explain",
-    "fsck",
     "remove_copies",
     "remove_leftovers",
     "store_stats",

@@ -142,8 +142,8 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
     from mvcs import Repository
     from mvcs.remotes.push import TransferTerms, push_refs
     from mvcs.remotes.transfer_sides import TransferSide
-    from mvcs.repository.exchange import RefsToPush
-    from mvcs.repository.remote_stores import RemoteStore
+    from mvcs.repository.sharing.exchange import RefsToPush
+    from mvcs.repository.sharing.remote_stores import RemoteStore
 
     with Repository.open(history.folder) as repo:
         session = repo._session

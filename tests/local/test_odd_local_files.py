@@ -20,7 +20,8 @@ from mvcs.local import (
     store_watch,
 )
 from mvcs.local_files import read_file
-from mvcs.repository import exchange, lineage_record, upstreams
+from mvcs.repository import lineage_record
+from mvcs.repository.sharing import exchange, upstreams
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.train import Checkpointer
 from mvcs.train.saving import runs

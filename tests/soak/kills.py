@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mvcs import Repository
 from mvcs.errors import MvcsError
-from mvcs.upkeep import fsck
+from mvcs.upkeep import check_store
 from tests.soak import content
 from tests.soak.forked import Say, run
 from tests.soak.tally import Tally
@@ -67,7 +67,7 @@ def _check_commits(tally: Tally, folder: Path, acknowledged: list[str], number: 
         tally.check(set(acknowledged) <= known, f"after {number}: acknowledged commits are gone")
         for name in acknowledged[-12:]:
             tally.check(content.restores(repo, name), f"after {number}: {name[:12]} restores something else")
-        report = fsck.check(repo._session.store.apart(), repo._session.progress)
+        report = check_store(repo._session.store.apart(), repo._session.progress)
         tally.check(report.ok, f"after {number}: fsck says {report.problems[:3]}")
         _count_leftovers(tally, folder / ".mvcs", report.notes, f"after commit {number}")
 

@@ -23,7 +23,7 @@ from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path, read_footer
 from mvcs.store.writing.writer import ObjectWriter
-from mvcs.upkeep.fsck import check
+from mvcs.upkeep.checking.fsck import check
 from tests.format import examples
 from tests.store.packing import PackBuilder
 

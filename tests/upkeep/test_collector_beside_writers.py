@@ -17,7 +17,7 @@ from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore
 from mvcs.remotes import RefToPush, TransferSide, TransferTerms, push_refs
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name
-from mvcs.upkeep.garbage import collect_garbage
+from mvcs.upkeep.collecting.garbage import collect_garbage
 from tests.store.in_memory import MemoryBackend
 from tests.store.interleaved import Actor, Died, orders, some_orders
 

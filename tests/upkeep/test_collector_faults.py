@@ -6,7 +6,7 @@ from mvcs.errors import MvcsError, StorageError
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.condemned.record import Standing
 from mvcs.store.reading.pack_files import pack_name
-from mvcs.upkeep.garbage import collect_garbage
+from mvcs.upkeep.collecting.garbage import collect_garbage
 from tests.store.in_memory import MemoryBackend
 from tests.store.interleaved import WRITES, Died
 from tests.upkeep.test_collector_beside_writers import DAY, World, name_lost, place

@@ -15,7 +15,7 @@ from mvcs.store.condemned.log import CondemnedLog
 from mvcs.store.condemned.record import CondemnedRecord, Standing, record_path
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.upgrades import CONDEMNED_PACKS, read_upgrades, upgrade
-from mvcs.upkeep.leftovers import remove_packs
+from mvcs.upkeep.collecting.leftovers import remove_packs
 from tests.store.dying import state
 from tests.upkeep.test_garbage import DAY, age, packs
 

@@ -9,7 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.store.packs.pack import Tail
-from mvcs.upkeep.garbage import collect_garbage
+from mvcs.upkeep.collecting.garbage import collect_garbage
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend
 

@@ -13,7 +13,7 @@ from mvcs.errors import NotFoundError, StorageError
 from mvcs.local_files import maker_of
 from mvcs.processes import Process
 from mvcs.store.backend.local import LocalBackend
-from mvcs.upkeep.leftovers import remove_leftovers
+from mvcs.upkeep.collecting.leftovers import remove_leftovers
 from tests.repository.states import write_model
 from tests.store import dying
 from tests.store.dying import Nursery, state

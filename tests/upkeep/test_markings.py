@@ -7,8 +7,8 @@ import pytest
 from mvcs import Repository
 from mvcs.local.records import LocalRecords
 from mvcs.store.condemned.record import Standing
-from mvcs.upkeep import reachable_packs
-from mvcs.upkeep.garbage import collect_garbage
+from mvcs.upkeep.collecting import reachable_packs
+from mvcs.upkeep.collecting.garbage import collect_garbage
 from tests.store.dying import state
 from tests.upkeep.test_collector_beside_writers import DAY, World, place
 from tests.upkeep.test_collector_beside_writers import state as held

@@ -9,7 +9,7 @@ from mvcs.remotes import ahead_behind
 from mvcs.reports import CheckoutReport
 from mvcs.repository.naming.branch_moves import BranchMove
 from mvcs.repository.session import Session
-from mvcs.repository.upstreams import Upstream
+from mvcs.repository.sharing.upstreams import Upstream
 from mvcs.repository.worktree.checkout import move_to
 from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 

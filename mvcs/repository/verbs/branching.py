@@ -8,9 +8,9 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefChange, RefRecord, missing_ref_error
 from mvcs.reports import BranchInfo
-from mvcs.repository import upstreams
 from mvcs.repository.naming.ref_names import begin_branch, matches, note_dropped, record_to_delete
 from mvcs.repository.session import UNREADABLE
+from mvcs.repository.sharing import upstreams
 from mvcs.repository.verbs.base import Verbs, target_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import ConflictError, MvcsError, UsageError
 from mvcs.reports import FsckReport, RepairReport, SampleReport, as_utc
-from mvcs.repository.remote_stores import RemoteStore
+from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class Checking(Verbs):
             UsageError: the sample is no part of anything, or this is a bare store.
         """
         from mvcs.local import note_checked, save_findings
-        from mvcs.upkeep import FULL, PACKS, QUICK, fsck
+        from mvcs.upkeep import FULL, PACKS, QUICK, check_store
 
         if sample is not None:
             return self._sampled(sample)
         session = self._session
         level = (FULL if decode else PACKS) if full else QUICK
-        report = fsck.check(session.store.apart(), session.progress, level, self._clone())
+        report = check_store(session.store.apart(), session.progress, level, self._clone())
         local = session.place.local
         if level == FULL:
             note_checked(local, report)
@@ -45,7 +45,7 @@ class Checking(Verbs):
     def _sampled(self, share: float) -> FsckReport:
         from mvcs.local import Sample, note_damaged, save_findings
         from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, pack_name
-        from mvcs.upkeep import Level, fsck
+        from mvcs.upkeep import Level, check_store
 
         if not 0 < share <= 1:
             raise UsageError("a sample is a part of all: more than 0 %, and at most 100 %")
@@ -58,7 +58,7 @@ class Checking(Verbs):
         sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
         due = Sample.due(local, sizes, share)
         level = Level(frozenset(due.paths))
-        report = fsck.check(session.store.apart(), session.progress, level, self._clone())
+        report = check_store(session.store.apart(), session.progress, level, self._clone())
         due.looked(local)
         damaged = (problem.subject for problem in report.problems)
         note_damaged(

@@ -39,7 +39,7 @@ class Compacting(Verbs):
             CorruptionError: something that they need is damaged; no branch was moved.
             StorageError: the store cannot be written.
         """
-        from mvcs.repository.compacting import Compaction
+        from mvcs.repository.keeping.compacting import Compaction
 
         asked = Compaction.asked(self._session, commits, max_depth, max_ratio, for_archive=for_archive)
         return asked.rehearse() if dry_run else asked.run()

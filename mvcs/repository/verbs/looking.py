@@ -14,7 +14,7 @@ from mvcs.reports import (
     Status,
 )
 from mvcs.repository.session import UNREADABLE
-from mvcs.repository.upstreams import standing, upstream_of
+from mvcs.repository.sharing.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:

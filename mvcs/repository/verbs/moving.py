@@ -10,7 +10,7 @@ from mvcs.local import Head, HeadLog
 from mvcs.objects import is_whole
 from mvcs.refs import HEADS, check_name
 from mvcs.reports import CheckoutReport, ResetReport
-from mvcs.repository import upstreams
+from mvcs.repository.sharing import upstreams
 from mvcs.repository.verbs.branching import Branching
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ class Planning(Verbs):
         exact: bool,
     ) -> "tuple[CheckoutPlan, RestoreCost]":
         from mvcs.progress import SILENT
-        from mvcs.repository.remote_stores import addresses
+        from mvcs.repository.sharing.remote_stores import addresses
         from mvcs.restore import open_reading, planned
 
         revision, path = session.resolver.resolve_file(rev)

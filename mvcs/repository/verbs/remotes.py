@@ -7,8 +7,14 @@ from mvcs.errors import MvcsError
 from mvcs.local import Description, shown_setting
 from mvcs.refs import HEADS, REMOTES, RefChange, RefRecord
 from mvcs.reports import RemoteBranch, RemoteInfo
-from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings, settings_of, shown_url
-from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
+from mvcs.repository.sharing.remote_stores import (
+    RemoteStore,
+    check_new,
+    forget_settings,
+    settings_of,
+    shown_url,
+)
+from mvcs.repository.sharing.upstreams import Upstream, rename_followed, upstream_of
 from mvcs.repository.verbs.base import Verbs, target_text
 from mvcs.store import pack_path
 

@@ -23,7 +23,7 @@ class Retaining(Verbs):
         Raises:
             CorruptionError: the newest record of either cannot be read.
         """
-        from mvcs.repository.retained import Retained
+        from mvcs.repository.keeping.retained import Retained
 
         return Retained.of(self._session, remote).shown()
 
@@ -51,7 +51,7 @@ class Retaining(Verbs):
             NotFoundError: nobody recorded the metric of a rule.
             ConflictError: the rules keep nothing beyond what stays anyway.
         """
-        from mvcs.repository.retained import Retained
+        from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import Layer, Ruling, rules_from, set_rules
 
         one_of("layer", layer, ("data", "exact"))
@@ -81,8 +81,8 @@ class Retaining(Verbs):
             CorruptionError: something cannot be read, so that nobody can tell what is to be kept.
             NotFoundError: nobody recorded the metric of a rule.
         """
-        from mvcs.repository.letting_go import LettingGo
-        from mvcs.repository.retained import Retained
+        from mvcs.repository.keeping.letting_go import LettingGo
+        from mvcs.repository.keeping.retained import Retained
         from mvcs.upkeep import remove_leftovers
 
         if not dry_run:
@@ -96,7 +96,7 @@ class Retaining(Verbs):
         Raises:
             NotFoundError: there is no such commit.
         """
-        from mvcs.repository.retained import Retained
+        from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import pin
 
         revision = self._session.resolver.resolve(rev)
@@ -110,7 +110,7 @@ class Retaining(Verbs):
         Raises:
             NotFoundError: it is not pinned.
         """
-        from mvcs.repository.retained import Retained
+        from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import Ruling, unpin
 
         revision = self._session.resolver.resolve(rev)

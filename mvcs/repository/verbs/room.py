@@ -31,7 +31,7 @@ class Roomy(Verbs):
                 raise session.quota.refusal(session.graph, session.refs)
 
     def _let_go(self, session: "Session") -> None:
-        from mvcs.repository.letting_go import let_go
+        from mvcs.repository.keeping.letting_go import let_go
 
         let_go(session)
         session.quota.look()

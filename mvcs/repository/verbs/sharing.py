@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.refs import HEADS, REMOTES
 from mvcs.reports import FetchReport, PullReport, PushReport
-from mvcs.repository.remote_stores import RemoteStore
-from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
+from mvcs.repository.sharing.remote_stores import RemoteStore
+from mvcs.repository.sharing.upstreams import Upstream, follow, remote_of, upstream_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Sharing(Verbs):
             ConflictError: a branch over there has commits that ours lacks.
             CorruptionError: a pack does not hash to its name; no ref was moved.
         """
-        from mvcs.repository.exchange import PushUnderWay, RefsToPush, updates
+        from mvcs.repository.sharing.exchange import PushUnderWay, RefsToPush, updates
 
         session = self._session
         remote = remote or self._usual_remote(*(refs or [])[:1])
@@ -80,7 +80,7 @@ class Sharing(Verbs):
             CorruptionError: branches over there lead to what is missing or damaged, and were left out; or
                 packs are missing or damaged here, and the remote has no whole copy.
         """
-        from mvcs.repository.exchange import incoming
+        from mvcs.repository.sharing.exchange import incoming
 
         source = RemoteStore.named(self._session, remote or self._usual_remote())
         report, received = incoming(self._session, source, read_back=verify)
@@ -90,8 +90,8 @@ class Sharing(Verbs):
 
     def pull(self, remote: str | None = None, branch: str | None = None) -> PullReport:
         """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`."""
-        from mvcs.repository.exchange import incoming
         from mvcs.repository.naming.fast_forward import forward
+        from mvcs.repository.sharing.exchange import incoming
 
         session, current = self._session, self._session.branch
         if current is None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.repository.remote_stores import store_of
+from mvcs.repository.sharing.remote_stores import store_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Upkeep(Verbs):
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
             NotFoundError: there is no such remote.
         """
-        from mvcs.repository.exchange import remembered
+        from mvcs.repository.sharing.exchange import remembered
         from mvcs.upkeep import collect_garbage, remove_leftovers
 
         place = self._session.place if remote is None else store_of(self._session, remote)

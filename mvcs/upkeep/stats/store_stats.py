@@ -17,8 +17,8 @@ from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
 from mvcs.reports import Bin, ClassSize, CommitSize, EncodingSize, Freeable, StoreStats
 from mvcs.retention import DataDrops
 from mvcs.store import EXACT_FOLDER, UNREADABLE_ERRORS, VALUE_FOLDER, ObjectStore, RestoreRates
-from mvcs.upkeep.garbage import collect_garbage
-from mvcs.upkeep.leftovers import held, is_pack
+from mvcs.upkeep.collecting.garbage import collect_garbage
+from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.stats.commit_rows import CommitRow, CommitRows
 from mvcs.upkeep.stats.commit_sizes import CommitSizes
 

@@ -12,7 +12,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.reports import WhyStep
 from mvcs.store import UNREADABLE_ERRORS
-from mvcs.upkeep.leftovers import held
+from mvcs.upkeep.collecting.leftovers import held
 
 _NOUNS = {HEADS: "branch", TAGS: "tag", REMOTES: "remote branch"}
 

@@ -17,8 +17,8 @@ from mvcs.local import Journal
 from mvcs.objects import ObjectId
 from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
-from mvcs.repository.journaled_work import run_journaled
-from mvcs.repository.retained import Retained, planned
+from mvcs.repository.keeping.journaled_work import run_journaled
+from mvcs.repository.keeping.retained import Retained, planned
 from mvcs.repository.session import Session
 from mvcs.retention import (
     DataDrop,

@@ -30,8 +30,8 @@ from mvcs.remotes import (
     push_refs,
 )
 from mvcs.reports import FetchReport, RefUpdate
-from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
+from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import DataDrops, carry_drops, record_absent
 from mvcs.store import bring_upgrades, refuse_changes
 from mvcs.upkeep import remove_copies, remove_leftovers

@@ -13,7 +13,7 @@ from mvcs.history import Revision
 from mvcs.local import Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
-from mvcs.repository.journaled_work import run_journaled
+from mvcs.repository.keeping.journaled_work import run_journaled
 from mvcs.repository.session import Session
 from mvcs.retention import DataDrops
 from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits

@@ -10,9 +10,9 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError,
 from mvcs.progress import Progress
 from mvcs.reports import Mended
 from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, name_of
-from mvcs.upkeep.rebuilding import Rebuilding
-from mvcs.upkeep.set_aside import SetAside
-from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
+from mvcs.upkeep.repairing.rebuilding import Rebuilding
+from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
 STREAMS = 4  # packs in memory at a time
 _UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)

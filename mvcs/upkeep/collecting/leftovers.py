@@ -20,8 +20,8 @@ from mvcs.store import (
     pack_path,
     refuse_changes,
 )
-from mvcs.upkeep.condemnation import Collector
-from mvcs.upkeep.reachable_packs import Held, has_refs, unneeded, unneeded_now
+from mvcs.upkeep.collecting.condemnation import Collector
+from mvcs.upkeep.collecting.reachable_packs import Held, has_refs, unneeded, unneeded_now
 
 # A request that a process had sent may still arrive at a distant store.
 LATE_SECONDS = 15 * 60

@@ -18,8 +18,8 @@ from mvcs.store import (
     rebuild_pack,
     salvage,
 )
-from mvcs.upkeep.other_contents import OtherContents
-from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
+from mvcs.upkeep.repairing.other_contents import OtherContents
+from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
 from mvcs.refs import RefStore, now_microseconds
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name
-from mvcs.upkeep.condemnation import Collector
-from mvcs.upkeep.conflict_branches import GivenUp, contained, delete_contained
-from mvcs.upkeep.garbage_found import UNREACHED, Found, find, patience, store_clock
-from mvcs.upkeep.garbage_report import Garbage, GcReport
-from mvcs.upkeep.leftovers import held, is_pack
-from mvcs.upkeep.reachable_packs import Reach, survey
+from mvcs.upkeep.collecting.condemnation import Collector
+from mvcs.upkeep.collecting.conflict_branches import GivenUp, contained, delete_contained
+from mvcs.upkeep.collecting.garbage_found import UNREACHED, Found, find, patience, store_clock
+from mvcs.upkeep.collecting.garbage_report import Garbage, GcReport
+from mvcs.upkeep.collecting.leftovers import held, is_pack
+from mvcs.upkeep.collecting.reachable_packs import Reach, survey
 
 
 def collect_garbage(

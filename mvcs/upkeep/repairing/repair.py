@@ -18,15 +18,15 @@ from mvcs.refs import RefStore
 from mvcs.reports import FsckReport, Loss, Mended, RepairReport
 from mvcs.retention import DataDrops, DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
-from mvcs.upkeep import fsck
-from mvcs.upkeep.fsck_level import FULL, Level
-from mvcs.upkeep.losses import Losses
-from mvcs.upkeep.rehearsal import Rehearsal
-from mvcs.upkeep.repair_drops import DropRepair
-from mvcs.upkeep.repair_packs import PackRepair, Source
-from mvcs.upkeep.repair_refs import RefRepair
-from mvcs.upkeep.set_aside import SetAside
-from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
+from mvcs.upkeep.checking.fsck import CheckedClone, check_store
+from mvcs.upkeep.checking.level import FULL, Level
+from mvcs.upkeep.repairing.losses import Losses
+from mvcs.upkeep.repairing.rehearsal import Rehearsal
+from mvcs.upkeep.repairing.repair_drops import DropRepair
+from mvcs.upkeep.repairing.repair_packs import PackRepair, Source
+from mvcs.upkeep.repairing.repair_refs import RefRepair
+from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
 PACK = "pack"
 
@@ -45,7 +45,7 @@ class Repair:
     """
 
     place: Place
-    clone: fsck.CheckedClone
+    clone: CheckedClone
     sources: Sequence[Source]
     author: str
     progress: Progress
@@ -107,7 +107,7 @@ class Repair:
         local = self.clone.local
         found = Findings.load(local).problems
         if not found:
-            report = fsck.check(self._fresh(self.place.backend), self.progress, FULL, self.clone)
+            report = check_store(self._fresh(self.place.backend), self.progress, FULL, self.clone)
             save_findings(local, report)
             found = tuple(report.problems)
         keys = {key for problem in found if problem.kind == PACK and (key := _key(problem.subject))}
@@ -136,7 +136,7 @@ class Repair:
         return RepairReport(aside is not None, mended, kept, report.problems, losses, len(revisions), notes)
 
     def _checked(self, store: ObjectStore, lost: set[PackKey]) -> FsckReport:
-        return fsck.check(store, self.progress, Level({key.path for key in lost}), self.clone)
+        return check_store(store, self.progress, Level({key.path for key in lost}), self.clone)
 
     @staticmethod
     def _losses(store: ObjectStore, revisions: Iterable[Revision]) -> list[Loss]:

@@ -26,8 +26,8 @@ from mvcs.refs import (
 )
 from mvcs.reports import Mended
 from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path, turned_back
-from mvcs.upkeep.repair_packs import Source
-from mvcs.upkeep.set_aside import SetAside
+from mvcs.upkeep.repairing.repair_packs import Source
+from mvcs.upkeep.repairing.set_aside import SetAside
 
 MAX_RECORD = 1 << 20
 RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB

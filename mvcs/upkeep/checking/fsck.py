@@ -26,11 +26,11 @@ from mvcs.store import (
     pack_path,
     read_upgrades,
 )
-from mvcs.upkeep.data_check import DataCheck
-from mvcs.upkeep.fsck_level import FULL, Level
-from mvcs.upkeep.fsck_packs import PackCheck
-from mvcs.upkeep.fsck_refs import RefCheck
-from mvcs.upkeep.fsck_strays import strays
+from mvcs.upkeep.checking.data_check import DataCheck
+from mvcs.upkeep.checking.level import FULL, Level
+from mvcs.upkeep.checking.pack_check import PackCheck
+from mvcs.upkeep.checking.ref_check import RefCheck
+from mvcs.upkeep.checking.strays import strays
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
@@ -316,7 +316,7 @@ class CheckedClone:
     unpublished: Callable[[], set[str]] | None
 
 
-def check(
+def check_store(
     store: ObjectStore, progress: Progress, level: Level = FULL, clone: CheckedClone | None = None
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.

@@ -9,8 +9,8 @@ from mvcs.refs import now_microseconds
 from mvcs.reports import Mended
 from mvcs.retention import Drop, DropLog, DropRecord
 from mvcs.store import pack_path, turned_back
-from mvcs.upkeep.set_aside import SetAside
-from mvcs.upkeep.wanted_packs import WantedPacks
+from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.wanted_packs import WantedPacks
 
 MAX_RECORD = 64 << 20
 RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB

@@ -9,8 +9,8 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
 from mvcs.repository.commit_info import later_metrics
-from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
+from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, is_kept
 from mvcs.store import ObjectStore
 

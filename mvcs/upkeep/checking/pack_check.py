@@ -28,7 +28,7 @@ from mvcs.store import (
     read_entry,
     salvage,
 )
-from mvcs.upkeep.fsck_level import Level
+from mvcs.upkeep.checking.level import Level
 
 STREAMS = 4  # packs in memory at a time, where they are hashed alone
 MOST_THREADS = 8

@@ -1,0 +1,1 @@
+"""Remotes of one repository: which there are, and what goes to and fro."""

@@ -1,0 +1,1 @@
+"""gc: what nobody needs is found, condemned and, after its grace, deleted."""
