@@ -23,7 +23,7 @@ from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path, read_footer
 from mvcs.store.writing.writer import ObjectWriter
-from mvcs.upkeep.checking.fsck import check
+from mvcs.upkeep.checking.fsck import check_store
 from tests.format import examples
 from tests.store.packing import PackBuilder
 
@@ -185,7 +185,7 @@ class Shelf:
 def test_the_small_pack_is_whole():
     shelf = Shelf(PACK)
     assert shelf.read_all() == 0
-    assert check(ObjectStore(shelf.backend), SILENT).ok
+    assert check_store(ObjectStore(shelf.backend), SILENT).ok
     [commit] = read_footer(shelf.backend, NAME).commits
     assert (commit.pack, commit.stored_bytes) == (NAME, len(PACK))
 
@@ -213,7 +213,7 @@ def test_every_flipped_bit_is_found_by_fsck_and_never_read_as_a_value(bits):
         flipped[bit // 8] ^= 1 << bit % 8
         shelf = Shelf(bytes(flipped))
         shelf.read_all()
-        assert not check(ObjectStore(shelf.backend), SILENT).ok
+        assert not check_store(ObjectStore(shelf.backend), SILENT).ok
 
 
 def test_every_flipped_bit_of_footer_and_trailer_is_refused():
@@ -230,7 +230,7 @@ def test_bytes_behind_or_missing_inside_are_found():
         read_footer(Shelf(PACK + b"\0").backend, NAME)
     shelf = Shelf(PACK[:100] + PACK[101:])
     assert shelf.read_all() > 0
-    assert not check(ObjectStore(shelf.backend), SILENT).ok
+    assert not check_store(ObjectStore(shelf.backend), SILENT).ok
 
 
 @pytest.mark.parametrize("field", [8, 10, 12])
