@@ -49,20 +49,23 @@ class Quota:
         size = config.get(MAX_BYTES)
         return cls(backend, None if size is None else parse_size(str(size)))
 
-    def is_passed(self, more: int = 0) -> bool:
-        """Tell whether packs take more than they may, once so many bytes more are there."""
-        if self.limit is None:
-            return False
+    def note(self, more: int) -> None:
+        """Note that a commit of so many bytes was written."""
         if self._taken is not None:
             self._taken += more
             self._commits += 1
-        if self._taken is None or self._commits >= LISTED_EVERY or self._taken > self.limit:
-            self.look()
-        return (self._taken or 0) > self.limit
+
+    def is_passed(self) -> bool:
+        """Tell whether packs take more than they may; they are counted first where that is due."""
+        return self.is_near(0)
 
     def is_near(self, more: int) -> bool:
-        """Tell whether so many bytes more, as the last commit took, would pass it."""
-        return self.limit is not None and (self.is_passed() or (self._taken or 0) + more > self.limit)
+        """Tell whether packs would take more than they may, once so many bytes more are there."""
+        if self.limit is None:
+            return False
+        if self._taken is None or self._commits >= LISTED_EVERY or self._taken > self.limit:
+            self.look()
+        return (self._taken or 0) + more > self.limit
 
     def look(self) -> None:
         """Count anew."""
@@ -72,8 +75,15 @@ class Quota:
         """Return the bytes of every pack by its path."""
         return self.backend.sizes(VALUE_FOLDER) | self.backend.sizes(EXACT_FOLDER)
 
-    def refusal(self, graph: Graph, refs: RefStore, more: int = 0) -> NoRoomError:
-        """Return the error for a commit of so many bytes for which there is no room."""
+    def refusal(self, graph: Graph, refs: RefStore, more: int = 0, waiting: int = 0) -> NoRoomError:
+        """Return the error for a commit for which there is no room.
+
+        Args:
+            graph: the history.
+            refs: its branches.
+            more: bytes that the commit would have added.
+            waiting: bytes that nothing needs any more, and that are not deleted yet.
+        """
         sizes = {name: size for path, size in self.sizes().items() if (name := pack_name(path))}
         limit, taken = self.limit or 0, sum(sizes.values())
         self._taken = taken
@@ -84,7 +94,9 @@ class Quota:
             alone = f"what the tips of branches need takes {as_size(tips)} alone"
             found = NoRoomError(f"nothing was committed: {said}; {alone}", hint=_RAISE)
         else:
-            hint = "'mvcs retention set' says which old commits may go, 'mvcs gc' shows what waits"
+            hint = "'mvcs retention set' says which old commits may go"
+            if waiting:
+                hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them"
             found = NoRoomError(f"nothing was committed: {said}", hint=f"{hint}; {_RAISE}")
         found.more = more
         return found

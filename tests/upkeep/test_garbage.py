@@ -197,7 +197,7 @@ def test_a_store_without_a_clock_is_left_alone(repo, tmp_path):
     place = repo._session.place
     clockless = replace(place, backend=FaultyBackend(place.backend))
     with pytest.raises(StorageError, match="does not tell when"):
-        collect_garbage(clockless, 0, execute=True)
+        collect_garbage(clockless, 0, execute=True, wait=0)
     assert repo.lost <= packs(tmp_path)
 
 
@@ -281,3 +281,11 @@ def test_a_doubt_and_a_damaged_footer_keep_every_pack(repo, tmp_path):
         report = again.gc(execute=True)
     assert report.garbage == []
     assert packs(tmp_path) == before
+
+
+def test_a_length_of_time_is_refused_by_its_name(repo):
+    with pytest.raises(UsageError, match="the wait is not a length of time") as caught:
+        repo.gc(wait_days=-1)
+    assert "--wait 1" in str(caught.value.hint)
+    with pytest.raises(UsageError, match="the grace is not a length of time"):
+        repo.gc(grace_days=float("nan"), wait_days=0)

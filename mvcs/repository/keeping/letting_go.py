@@ -9,9 +9,8 @@ from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
-from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.delta import CodeCoder
-from mvcs.errors import ConflictError, MvcsError
+from mvcs.errors import ConflictError
 from mvcs.history import Revision
 from mvcs.local import Journal
 from mvcs.objects import ObjectId
@@ -19,7 +18,6 @@ from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
 from mvcs.repository.keeping.journaled_work import run_journaled
 from mvcs.repository.keeping.retained import Retained, planned
-from mvcs.repository.session import Session
 from mvcs.retention import (
     DataDrop,
     DataDrops,
@@ -29,10 +27,8 @@ from mvcs.retention import (
     drop_layers,
     layer_bytes,
     record_drops,
-    try_apply_rule,
 )
 from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
-from mvcs.upkeep import collect_garbage
 
 NOTHING = StoredAnew()
 
@@ -167,18 +163,3 @@ class LettingGo:
 
 def _note_copy(journal: Journal, remote: str, path: str) -> None:
     journal.copies(remote, [path])
-
-
-def let_go(session: Session) -> None:
-    """Apply rules, and delete what nothing needs and is past its grace; what cannot be done is told."""
-    kept = session.place.config.integer("retention.exact_layers")
-    problems = [try_apply_rule(session.place.backend, session.graph, session.refs, kept)]
-    try:
-        own = Retained.of(session, None)
-        if Ruling.of(own.store.backend).of_layer(Layer.DATA):
-            LettingGo.begin(own, force=False).execute()
-        collect_garbage(session.place, GRACE_DAYS * DAY_SECONDS, execute=True, author=session.author)
-    except MvcsError as error:
-        problems.append(error)
-    for problem in filter(None, problems):
-        session.warn(f"room could not be made: {problem.message}")

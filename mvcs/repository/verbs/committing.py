@@ -89,7 +89,8 @@ class Committing(Roomy):
 
     def _keep_to_quota(self, made: "Revision", journal: "Journal") -> None:
         session, size = self._session, taken_by(made)
-        if session.quota.is_passed(size):
+        session.quota.note(size)
+        if session.quota.is_passed():
             session.committer.withdraw(journal)
             raise session.quota.refusal(session.graph, session.refs, size)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from mvcs.errors import NotFoundError
 from mvcs.reports import CommitInfo
 from mvcs.repository.verbs.recording import Recording
+from mvcs.repository.verbs.room import with_room
 
 if TYPE_CHECKING:
     from mvcs.commits import CommitRequest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 class Revising(Recording):
     """Verbs that make a commit of the last one."""
 
+    @with_room
     def amend(  # noqa: PLR0913 - see commit
         self,
         paths: Sequence[str | pathlib.Path] = (),
@@ -80,6 +82,7 @@ class Revising(Recording):
             return self._finished(self._commit(captured, asked, amendment.position, kept))
         return replace(self._taken(amendment.taken(kept), asked, amendment.position), kept=[])
 
+    @with_room
     def remove_files(
         self,
         paths: Sequence[str | pathlib.Path],
@@ -115,6 +118,7 @@ class Revising(Recording):
         info = self._taken(removal.taken, request, position)
         return replace(info, notes=[*info.notes, *removal.execute()])
 
+    @with_room
     def move_files(
         self,
         sources: Sequence[str | pathlib.Path],

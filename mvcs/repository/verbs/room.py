@@ -8,7 +8,7 @@ from mvcs.repository.quota import NoRoomError, taken_by
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.repository.session import Session
+    from mvcs.repository.keeping.made_room import MadeRoom
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -19,22 +19,23 @@ class Roomy(Verbs):
     """Verbs that need room."""
 
     def _make_room(self) -> None:
-        """Let go what rules let go where the next commit may not fit; there is no harm where it does.
+        """Let go what may go where the next commit may not fit; there is no harm where it does.
 
         Raises:
             StorageError: the store has passed its quota all the same.
         """
         session = self._session
-        if session.quota.limit is not None and session.quota.is_near(taken_by(session.head())):
-            self._let_go(session)
+        if session.quota.is_near(more := taken_by(session.head())):
+            made = self._made_room(more)
             if session.quota.is_passed():
-                raise session.quota.refusal(session.graph, session.refs)
+                raise session.quota.refusal(session.graph, session.refs, waiting=made.waiting)
 
-    def _let_go(self, session: "Session") -> None:
-        from mvcs.repository.keeping.letting_go import let_go
+    def _made_room(self, more: int) -> "MadeRoom":
+        from mvcs.repository.keeping.made_room import MadeRoom
 
-        let_go(session)
-        session.quota.look()
+        made = MadeRoom(self._session, more)
+        made.make()
+        return made
 
 
 def with_room(
@@ -48,9 +49,9 @@ def with_room(
         try:
             return verb(self, *args, **named)
         except NoRoomError as error:
-            self._let_go(self._session)
-            if self._session.quota.is_near(error.more):
-                raise
+            made, session = self._made_room(error.more), self._session
+            if not made.suffices:
+                raise session.quota.refusal(session.graph, session.refs, error.more, made.waiting) from error
         return verb(self, *args, **named)
 
     return cast("Callable[Concatenate[Verb, Arguments], Answer]", run)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
+from mvcs.config import GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
 from mvcs.refs import RefStore, now_microseconds
@@ -22,7 +23,7 @@ def collect_garbage(
     grace: float,
     *,
     execute: bool,
-    wait: float = 0.0,
+    wait: float,
     author: str = "",
     told: dict[str, list[str]] | None = None,
 ) -> GcReport:
@@ -42,8 +43,11 @@ def collect_garbage(
         StorageError: the store does not tell when its files were written.
         MvcsError: what a branch, a tag or HEAD leads to is damaged, so that nobody can tell what it needs.
     """
-    if not (grace >= 0 and wait >= 0):
-        raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
+    for name, seconds, usual in (("grace", grace, GRACE_DAYS), ("wait", wait, WAIT_DAYS)):
+        if not seconds >= 0:
+            raise UsageError(
+                f"the {name} is not a length of time", hint=f"give days, as in --{name} {usual:g}"
+            )
     _refuse_rolled_back(place)
     told = {} if told is None else told
     return _Collection(place, grace, wait, execute=execute, author=author, told=told).run()

@@ -174,7 +174,7 @@ class _Look:
     def _freeable(self) -> Freeable:
         """Plan a collection; what retention and compaction would free is theirs to say."""
         try:
-            plan = collect_garbage(self.place, GRACE_DAYS * DAY_SECONDS, execute=False)
+            plan = collect_garbage(self.place, GRACE_DAYS * DAY_SECONDS, execute=False, wait=0)
         except (MvcsError, OSError) as error:
             reason = error.message if isinstance(error, MvcsError) else str(error)
             self.notes.append(f"what 'mvcs gc' would free is not known: {reason}")
