@@ -11,7 +11,7 @@ from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder, Encoding
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
+from mvcs.store import ObjectStore, RestoreLimits, Rewriter, is_salt, pack_fits
 
 MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
@@ -65,7 +65,8 @@ class Movement:
         announce: is told the path of each pack before it is there.
         unfolded: the same history with short chains, from which commits are read that are to hang.
         ends: the commits that were ended anew, by what ends them now.
-        written: names of the packs that were written, with their bytes.
+        written: names of the packs that were written.
+        bytes: their bytes.
         encoded: objects that were encoded anew.
         gone: packs of commits whose data go.
     """
@@ -201,8 +202,10 @@ class Movement:
         return [name for name in names if pack_fits(self.views.target, name, self.views.footer(name), limits)]
 
     def _is_history(self, name: str, wanted: Collection[ObjectId]) -> bool:
-        """Tell whether a pack holds nothing else but what is wanted, and its last entry."""
+        """Tell whether a pack holds nothing else but what is wanted, its last entry, and a salt."""
         entries = self.views.footer(name).entries[:-1]
+        if entries and is_salt(entries[-1].entry):
+            entries = entries[:-1]
         return all(identifier in wanted for placed in entries for identifier in placed.ids)
 
     def _leant_on(self, revision: Revision, parents: Iterable[Revision]) -> Iterator[str]:

@@ -78,6 +78,7 @@ class StoringAnew:
         announce: is told the path of each pack before it is there.
         scratch: has room for snapshots of commits that are to hang, each of which is decoded from the end of
             its chain otherwise; None for none.
+        paths: of the packs that were announced so far.
     """
 
     store: ObjectStore
@@ -88,13 +89,14 @@ class StoringAnew:
     hangs: bool = False
     announce: Announce | None = None
     scratch: Backend | None = None
+    paths: list[str] = field(default_factory=list, init=False)
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
         self._graph = Graph(self.store.apart())
-        self._movement = Movement(self.store, self._graph, self.anew, self.announce)
+        self._movement = Movement(self.store, self._graph, self.anew, self._announced)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
         """Store anew what has to be, and move the refs.
@@ -121,10 +123,10 @@ class StoringAnew:
             moved = [one.name for one in named if moving.move(one)]
         return self._told(revisions, moved)
 
-    @property
-    def packs(self) -> list[str]:
-        """Names of the packs that were written so far."""
-        return self._movement.written
+    def _announced(self, path: str) -> None:
+        self.paths.append(path)
+        if self.announce is not None:
+            self.announce(path)
 
     def _behind(self, records: Iterable[RefRecord]) -> list[Revision]:
         """Return the commits behind refs that were not met yet, parents first."""

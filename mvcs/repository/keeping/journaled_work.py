@@ -1,12 +1,11 @@
 """Commits stored anew under a journal: what was written is removed again, unless refs began to move."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 
 from mvcs.compaction import StoredAnew, StoringAnew
 from mvcs.errors import MvcsError
 from mvcs.local import Journal
-from mvcs.store import Backend, pack_path
 
 
 def run_journaled(work: StoringAnew, journal: Journal, begin: Callable[[], None] | None = None) -> StoredAnew:
@@ -32,14 +31,15 @@ def run_journaled(work: StoringAnew, journal: Journal, begin: Callable[[], None]
             begins()
     except BaseException:
         if not begun:
-            _remove(work.store.backend, work.packs)
-            journal.close()
+            _withdraw(work, journal)
         raise
     journal.close()
     return found
 
 
-def _remove(backend: Backend, packs: Collection[str]) -> None:
-    with suppress(MvcsError):
-        for name in packs:
-            backend.delete(pack_path(name))
+def _withdraw(work: StoringAnew, journal: Journal) -> None:
+    """Delete what was written: no ref names it, and nobody else's packs have its names."""
+    with suppress(MvcsError):  # what cannot be deleted stays on record
+        for path in work.paths:
+            work.store.backend.delete(path)
+        journal.close()

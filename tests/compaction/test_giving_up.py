@@ -1,0 +1,53 @@
+"""A rewriting that fails before refs move removes what it wrote, and nothing that another one names."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import ConflictError, StorageError
+from mvcs.local import Journal
+from mvcs.repository.keeping.journaled_work import run_journaled
+from tests.compaction.histories import anew, check, made, storing
+from tests.store.faults import Disk, full_disk
+
+
+def packs(folder: Path) -> set[Path]:
+    return set(folder.rglob("*.pack"))
+
+
+def test_what_another_names_stays(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", 4, bounded=False)
+    gone = frozenset(list(history.contents)[:2])
+
+    def begin() -> None:
+        named.update(anew(history, without=sorted(gone)).packs)
+        raise ConflictError("rules changed meanwhile")
+
+    named: set[str] = set()
+    with Repository.open(history.folder) as repo:
+        work = storing(repo, without=sorted(gone))
+        before = packs(history.folder)
+        journal = Journal(history.folder / ".mvcs")
+        with pytest.raises(ConflictError):
+            run_journaled(work, journal, begin)
+    assert named
+    assert {path.stem for path in packs(history.folder) - before} == named
+    check(history, gone)
+
+
+def test_a_pack_that_was_written_last_goes_too(tmp_path: Path) -> None:
+    """It was not counted yet when the next file was refused."""
+    history = made(tmp_path / "work", 3, bounded=False)
+    raised = 0
+    for allowed in range(16):
+        folder = Path(shutil.copytree(history.folder, tmp_path / f"at-{allowed}"))
+        before = packs(folder)
+        with Repository.open(folder) as repo, Disk(folder, allowed, full_disk, once=True):
+            try:
+                run_journaled(storing(repo, depth=0), Journal(folder / ".mvcs"))
+            except (StorageError, OSError):
+                raised += 1
+                assert packs(folder) == before, allowed
+    assert raised > 3
