@@ -1,8 +1,9 @@
 """Which packs are known and where each object lies; fed by footers, which are hints and checked on use."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mvcs.errors import MvcsError, NotFoundError
@@ -24,6 +25,7 @@ from mvcs.store.reading.pack_files import (
 _T = TypeVar("_T")
 LOOKED = 4  # footers of packs that are not attached
 _SOME = 4 * PARALLEL_READERS
+_LISTINGS = 3
 KEPT_LINKS = 512  # of a chain that stays in memory: more than real ones have
 
 
@@ -55,6 +57,7 @@ class Catalog:
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
         self._salvaged = False  # whether the index has entries of packs without footers
+        self._settled = False
         self._chains: dict[ChunkPlace, Chain] = {}
         self._depths: dict[ChunkPlace, int] = {}
         self._lock = threading.Lock()
@@ -151,7 +154,7 @@ class Catalog:
             What could not be read.
         """
         problems: list[MvcsError] = []
-        for path in self._backend.list(EXACT_FOLDER if exact else VALUE_FOLDER):
+        for path in () if self._settled else self._backend.list(EXACT_FOLDER if exact else VALUE_FOLDER):
             name = pack_name(path)
             if name is None or (name, exact) in self._footers:
                 continue
@@ -160,6 +163,24 @@ class Catalog:
             except UNREADABLE_ERRORS as error:
                 problems.append(error)
         return problems
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Load every pack, and take what none of them has for missing meanwhile, without another look.
+
+        Whoever checks a whole store meets many objects that are gone: a listing and an explanation for each
+        would take far longer than the check.
+        """
+        for exact in (False, True):
+            # A pack that goes while its footer is read may be stored anew, where a listing shows it.
+            for _ in range(_LISTINGS):
+                if not any(isinstance(error, NotFoundError) for error in self.attach_everything(exact=exact)):
+                    break
+        self._settled = True
+        try:
+            yield
+        finally:
+            self._settled = False
 
     def _list(self, name: str, footer: Footer, *, exact: bool) -> None:
         if exact:
@@ -257,7 +278,8 @@ class Catalog:
             for key, error in list(self._failed.items())
             if key[1] <= exact and not isinstance(error, NotFoundError)
         )
-        told, error = self.explains(identifier), next(damaged, None)
+        told = None if self._settled else self.explains(identifier)
+        error = next(damaged, None)
         if told is not None:
             return told
         if error is not None:

@@ -121,18 +121,22 @@ class ObjectStore:
         Returns:
             None when there is none such: other copies do not help, or reading failed for once.
         """
+        useless = self.useless(kind, located)
+        return next((link for link in useless if link.place not in self.catalog.damaged), None)
+
+    def useless(self, kind: Kind, located: Located) -> list[Located]:
+        """Return the entries behind an object that cannot be used: the one at fault, then what needs it."""
         self._entries.clear()
         self.last_tree.clear()
-        damaged = self.catalog.damaged
         way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
         if way:
-            return next((link for link in way if link.place not in damaged), None)
+            return way
         try:
             self.check_expansion(kind, located)
             chain = self.catalog.chain_of(located)
         except CorruptionError:
-            return None if located.place in damaged else located
-        return next((link for link in self._useless(chain) if link.place not in damaged), None)
+            return [located]
+        return list(self._useless(chain))
 
     def _useless(self, chain: Chain) -> Iterator[Located]:
         """Yield the first link that is not what its footer says, then those that need it."""
@@ -193,10 +197,19 @@ class ObjectStore:
             CorruptionError: codes, parameters and exceptions do not fit together.
         """
         try:
-            return self._direct_restorer.restore(tensor, index)
+            return self.unproven_values(tensor, index)
         except (CorruptionError, NotFoundError):
             # Chunk by chunk, from whichever copy is whole, and with an error that says which is not.
             return self.restorer.restore(tensor, index)
+
+    def unproven_values(self, tensor: QuantizedTensor, index: int) -> Content:
+        """Return the same from the first copy of each chunk: only a digest of the values proves them.
+
+        Raises:
+            NotFoundError: a chunk is nowhere.
+            CorruptionError: one is damaged, or they do not fit together.
+        """
+        return self._direct_restorer.restore(tensor, index)
 
     def codes(self, identifier: ObjectId) -> Buffer:
         """Return a chunk of codes; those of the last commit made here are still in memory."""
@@ -237,15 +250,18 @@ class ObjectStore:
             NotFoundError: no commit that was leant on has such a tensor.
             CorruptionError: it has no such chunk, or cannot be restored.
         """
-        tensor = self._named(base, pack)
+        tensor = self.leant_on(base, pack)
         if tensor is None:
             raise NotFoundError(f"nothing says what tensor {short_id(base)} is, which an entry is near")
         if chunk >= tensor.chunk_count:
             raise CorruptionError(f"an entry is based on chunk {chunk} of a tensor of {tensor.chunk_count}")
         return self.restored_chunk(tensor, chunk)
 
-    def _named(self, base: ObjectId, pack: str) -> QuantizedTensor | None:
-        """Return the tensor of half an id, from the commit whose pack it is, or another with the same."""
+    def leant_on(self, base: ObjectId, pack: str) -> QuantizedTensor | None:
+        """Return the tensor of half an id that an entry of a pack is near; None where it is not known.
+
+        It is that of the commit whose pack it is, or of another with the same.
+        """
         own = self._layers.get(pack)
         layers = ([] if own is None else [own]) + list(self._layers.values())
         return next((layer.tensors[base] for layer in layers if base in layer.tensors), None)

@@ -62,7 +62,7 @@ class Fsck:
     notes: list[str] = field(default_factory=list)
     _found: list[tuple[Problem, str | None]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
-    _commits: set[ObjectId] = field(default_factory=set)
+    _commits: dict[ObjectId, Revision] = field(default_factory=dict)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,15 +83,12 @@ class Fsck:
             self.seen.all()  # before the refs: another process may see more while they are read
         refs = RefCheck(self.store.backend, self.refs, self.seen, self._report, self.notes.append)
         rows = refs.rows()
-        graph = Graph(self.store)
-        for name, revision in self._loaded(graph, _tips(rows)):
-            self._history(graph, name, revision)
-        if head is not None:
-            self._history(graph, "HEAD", head)
-        packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
-        packs.folder(VALUE_FOLDER, level)
-        packs.folder(EXACT_FOLDER, level)
-        packs.tell(self._report)
+        with self.store.catalog.settled():
+            self._follow(rows, head)
+            packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
+            packs.folder(VALUE_FOLDER, level)
+            packs.folder(EXACT_FOLDER, level)
+            packs.tell(self._report, self._commits.values())
         refs.vanished(rows)
         # Before the refs are read again: what ended by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()
@@ -103,6 +100,14 @@ class Fsck:
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
         return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)
+
+    def _follow(self, rows: Mapping[str, list[RefRecord]], head: Revision | None) -> None:
+        """Check the commits that refs lead to, and those behind HEAD."""
+        graph = Graph(self.store)
+        for name, revision in self._loaded(graph, _tips(rows)):
+            self._history(graph, name, revision)
+        if head is not None:
+            self._history(graph, "HEAD", head)
 
     def remembered(self, local: pathlib.Path) -> None:
         """Check what a clone alone remembers."""
@@ -150,7 +155,7 @@ class Fsck:
             return
         found = {written.id: Revision(written) for written in self._ended(unpublished)}
         behind = {parent for revision in found.values() for parent in revision.commit.parents}
-        newest = [identifier.hex() for identifier in found if identifier not in behind | self._commits]
+        newest = [identifier.hex() for identifier in found if identifier not in behind | self._commits.keys()]
         if newest:
             lost = NotFoundError(
                 f"no branch or tag is left, and packs hold {len(found)} commits; "
@@ -167,7 +172,7 @@ class Fsck:
                     yield written
 
     def _reach(self, revision: Revision) -> None:
-        self._commits.add(revision.id)
+        self._commits[revision.id] = revision
         footer = self.store.catalog.attach(revision.written.pack)
         self._reached.update((revision.written.pack, *footer.needed, *revision.written.exact_packs))
 
@@ -211,7 +216,7 @@ class Fsck:
         try:
             for revision in graph.walk([tip]):
                 if revision.id not in self._commits:
-                    self._commits.add(revision.id)
+                    self._commits[revision.id] = revision
                     self._commit(self._as_ended(graph, revision))
         except MvcsError as error:
             self._report("history", name, error)
@@ -229,9 +234,9 @@ class Fsck:
     def _commit(self, revision: Revision) -> None:
         subject = f"commit {short_id(revision.id)}"
         try:
-            reading = open_reading(self.store, revision, self.progress)
             self._reach(revision)
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
+            reading = open_reading(self.store, revision, self.progress)
             for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
             self._given_up.check(revision, reading.tree)

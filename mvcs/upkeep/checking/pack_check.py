@@ -1,15 +1,15 @@
 """fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from mvcs.delta import Content
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.history import Revision
 from mvcs.machine import processors
 from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
 from mvcs.progress import Progress
@@ -28,54 +28,18 @@ from mvcs.store import (
     read_entry,
     salvage,
 )
+from mvcs.upkeep.checking.fault import Cause, Fault
 from mvcs.upkeep.checking.level import Level
+from mvcs.upkeep.checking.losing import losing
 
 STREAMS = 4  # packs in memory at a time, where they are hashed alone
 MOST_THREADS = 8
 LARGE = 1 << 20  # bytes of a pack from which on its entries are decoded side by side
 OTHER_NAME = "its bytes do not hash to its name"
-_NAMED = 3  # reasons, and objects, that a message names
 # What is restored at most, so that a few bytes do not cost hours: no real history comes near.
 _LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of all packs
 
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
-
-
-@dataclass
-class Fault:
-    """What is wrong with one pack, or because of it.
-
-    Attributes:
-        error: the first error.
-        reasons: what was found in it, in the order in which it was.
-        objects: ids of what cannot be read on its account, here and in packs that lean on it.
-    """
-
-    error: MvcsError
-    reasons: dict[str, None] = field(default_factory=dict)
-    objects: dict[ObjectId, None] = field(default_factory=dict)
-
-    def told(self, advice: str) -> MvcsError:
-        """Return all of it as one error; with `advice`, where the bytes are wrong."""
-        said = [some_of(list(self.reasons) or [self.error.message], _NAMED, "; ")]
-        if self.objects:
-            names = some_of([short_id(identifier) for identifier in self.objects], _NAMED)
-            many = "1 object" if len(self.objects) == 1 else f"{len(self.objects)} objects"
-            said.append(f"{many} cannot be read: {names}")
-        hint = advice if isinstance(self.error, CorruptionError) else self.error.hint
-        return MvcsError("; ".join(said), hint=hint)
-
-
-class Cause(NamedTuple):
-    """Why an object cannot be read.
-
-    Attributes:
-        path: the pack at fault.
-        is_missing: whether something is missing rather than damaged.
-    """
-
-    path: str
-    is_missing: bool
 
 
 @dataclass
@@ -156,11 +120,20 @@ class PackCheck:
             return error
         return None if name_of(data) == pack_name(path) else CorruptionError(OTHER_NAME)
 
-    def tell(self, report: Report) -> None:
-        """Report what was found, one problem for each pack that is at fault."""
-        for path, fault in self._faults.items():
-            advice = how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/"))
-            report("pack", path, fault.told(advice), path, [identifier.hex() for identifier in fault.objects])
+    def tell(self, report: Report, revisions: Iterable[Revision]) -> None:
+        """Report what was found, one problem for each pack that is at fault: the worst come first.
+
+        Args:
+            report: is told of each.
+            revisions: the commits of the store: those that lose something are named.
+        """
+        objects = {path: fault.objects for path, fault in self._faults.items()}
+        commits = losing(self.store, revisions, objects)
+        for path in sorted(objects, key=lambda path: len(objects[path]), reverse=True):
+            error = self._faults[path].told(
+                how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
+            )
+            report("pack", path, error, path, [identifier.hex() for identifier in objects[path]])
 
     def _pack(self, path: str, name: str, *, exact: bool, level: Level) -> None:
         try:
@@ -257,7 +230,12 @@ class PackCheck:
     def _known_cause(self, link: Located) -> Cause | None:
         """Return why an entry cannot be read where a base of it could not: chains may be long."""
         for base in link.placed.entry.bases:
-            cause = None if base.chunk is not None else self._unreadable.get(base.id)
+            if base.chunk is not None:
+                values = self._values_cause(base.id, link.pack)
+                if values is not None:
+                    return values
+                continue
+            cause = self._unreadable.get(base.id)
             if cause is None:
                 continue
             copy = self.store.catalog.find(base.id, exact=link.exact)
@@ -265,6 +243,17 @@ class PackCheck:
             is_missing = cause.is_missing if copy is None else self._lost_at.get(copy.place)
             if is_missing is not None:
                 return Cause(cause.path, is_missing)
+        return None
+
+    def _values_cause(self, tensor: ObjectId, pack: str) -> Cause | None:
+        """Return why the values cannot be restored that an entry of an exact layer is near."""
+        found = self.store.leant_on(tensor, pack)
+        while found is not None:
+            causes = (self._unreadable.get(half(chunk)) for chunk in found.chunk_ids())
+            cause = next((cause for cause in causes if cause), None)
+            if cause is not None:
+                return cause
+            found = found.source
         return None
 
     def _unread(self, cause: Cause, located: Located, error: MvcsError) -> None:
@@ -305,19 +294,27 @@ class PackCheck:
         """
         for index in range(tensor.chunk_count):
             try:
-                self.store.restored_chunk(tensor, index)
+                self._other_values(tensor, index)
             except OtherValuesError as error:
                 return error
             except (CorruptionError, NotFoundError):
                 return None
         return None
 
+    def _other_values(self, tensor: QuantizedTensor, index: int) -> None:
+        """Restore one chunk; only where values differ are chunks hashed, since one may be damaged."""
+        try:
+            self.store.unproven_values(tensor, index)
+        except OtherValuesError:
+            self.store.restored_chunk(tensor, index)
+
     def _culprit(self, kind: Kind, located: Located, error: MvcsError) -> Cause:
         """Return which pack makes an object unreadable; what is at fault there is no longer relied on."""
-        found = self.store.culprit(kind, located)
+        useless = self.store.useless(kind, located)
+        found = next((link for link in useless if link.place not in self.store.catalog.damaged), None)
         if found is not None:
             self.store.catalog.distrust(found.place)
-        first = found or located
+        first = useless[0] if useless else located
         known = (self._unreadable.get(base.id) for base in first.placed.entry.bases)
         path = (
             next((cause.path for cause in known if cause), None)
@@ -325,9 +322,15 @@ class PackCheck:
             or pack_path(first.pack, exact=first.exact)
         )
         cause = Cause(path, isinstance(error, NotFoundError))
-        for identifier in first.placed.ids:
-            self._unreadable.setdefault(half(identifier), cause)
+        for link in (first, *useless):
+            self._note(link, cause)
         return cause
+
+    def _note(self, link: Located, cause: Cause) -> None:
+        """Note why an entry cannot be used, so that its chain is not gone through again."""
+        self._lost_at.setdefault(link.place, cause.is_missing)
+        for identifier in link.placed.ids:
+            self._unreadable.setdefault(half(identifier), cause)
 
     def _without(self, link: Located) -> str | None:
         """Return the path of the unreadable pack that a base of an entry lies in; None where it is none."""
@@ -337,8 +340,13 @@ class PackCheck:
             return None
         needed = self.store.catalog.attach(link.pack, exact=link.exact).needed
         told = next((path for path in self._footless if pack_name(path) in needed), None)
+        told = told or next((pack_path(name) for name in needed if self._is_lost(name)), None)
         # An exact layer leans on values as well, and its footer does not tell where they lie.
         return told or (self._footless[0] if len(self._footless) == 1 else None)
+
+    def _is_lost(self, name: str) -> bool:
+        """Tell whether a commit needs a pack that is not there."""
+        return name in self.reached and self.store.catalog.known(name) is None
 
     def _wrong(self, path: str, error: MvcsError) -> None:
         self._faults.setdefault(path, Fault(error)).reasons.setdefault(error.message)
