@@ -141,6 +141,7 @@ OPTIONS = {
     "mvcs branch NAME keeps yours",
     ("pull", "--ff-only"): _AS_PULLED.format("--ff-only"),
     ("pull", "--ff"): _AS_PULLED.format("--ff"),
+    ("retention set", "--pinned"): "pinned commits stay whatever the rules say: mvcs retention pin REV",
 }
 
 

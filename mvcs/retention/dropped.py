@@ -50,5 +50,5 @@ def _when(backend: Backend, drop: DataDrop) -> str:
     with suppress(MvcsError):
         if drop.rules is not None:
             kept = ", ".join(rule.text for rule in rules_row(backend).load(drop.rules).of(Layer.DATA))
-            return f"{said}: no rule kept it (rules {drop.rules}: {kept})"
+            return f"{said}: no rule kept it (the rules then, record {drop.rules}: {kept})"
     return f"{said}: {drop.why}" if drop.why else said

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from mvcs.history import Graph, Revision
@@ -100,8 +100,13 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
     kinds = {rule.kind for rule in rules}
     noted = frozenset(refs.listed(NOTES)) if Keeps.BEST in kinds else frozenset()
     ages = _ages(source.backend, revisions.values()) if Keeps.NEWER in kinds else {}
+    before = _steps_before(graph, revisions.values()) if Keeps.EVERY in kinds else {}
     commits = [
-        _facts(revision, source.later(key) if key.hex() in noted else {}, ages.get(key))
+        replace(
+            _facts(revision, source.later(key) if key.hex() in noted else {}),
+            age=ages.get(key),
+            before=before.get(key),
+        )
         for key, revision in revisions.items()
     ]
     reach = max((rule.count for rule in rules if rule.kind == Keeps.LAST), default=1)
@@ -114,11 +119,27 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
     return Survey(revisions, named, History(commits, lines, tags, source.pins, heads))
 
 
-def _facts(revision: Revision, later: Mapping[str, float], age: int | None) -> Facts:
+def _facts(revision: Revision, later: Mapping[str, float]) -> Facts:
     commit = revision.commit
     metrics = {**dict(commit.metrics), **later}
     goals = {name: goal for name in metrics if (goal := commit.goal(name))}
-    return Facts(revision.id, commit.step, metrics, goals, age)
+    return Facts(revision.id, commit.step, metrics, goals)
+
+
+def _steps_before(graph: Graph, revisions: Iterable[Revision]) -> dict[ObjectId, int | None]:
+    """Return the step of the nearest first parent that has one, for each commit with a step."""
+    return {
+        revision.id: next(
+            (
+                it.commit.step
+                for it in islice(graph.first_parents(revision), 1, None)
+                if it.commit.step is not None
+            ),
+            None,
+        )
+        for revision in revisions
+        if revision.commit.step is not None
+    }
 
 
 def _ages(backend: Backend, revisions: Iterable[Revision]) -> dict[ObjectId, int | None]:

@@ -9,9 +9,9 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.retention.data_drops import DataDrops
 from mvcs.retention.facts import Source, Survey, survey
 from mvcs.retention.pins import pinned, pins_row
-from mvcs.retention.policy import Verdict, judge, keeps_nothing
+from mvcs.retention.policy import Verdict, judge, keeps_nothing, unmatched
 from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_of, rules_row
-from mvcs.store import Backend
+from mvcs.store import EXACT_FOLDER, Backend, pack_name
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,14 @@ class Plan:
         surveyed: the commits.
         verdicts: by layer and commit; a layer without rules is left out.
         dropped: commits whose data went before.
+        layers: the packs of exact layers that are there, where rules are about them.
     """
 
     ruling: Ruling
     surveyed: Survey
     verdicts: Mapping[Layer, Mapping[ObjectId, Verdict]]
     dropped: DataDrops
+    layers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, source: Source, ruling: Ruling) -> "Plan":
@@ -89,17 +91,23 @@ class Plan:
             if ruling.of_layer(layer)
         }
         _keep_what_layers_need(verdicts, surveyed)
-        return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend))
+        paths = source.backend.list(EXACT_FOLDER) if Layer.EXACT in verdicts else []
+        layers = frozenset(filter(None, map(pack_name, paths)))
+        return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend), layers)
+
+    def has(self, layer: Layer, revision: Revision) -> bool:
+        """Tell whether something of a layer of a commit is there, so that it can stay or go."""
+        if layer is Layer.DATA:
+            return self.dropped.get(revision.id) is None
+        return not self.layers.isdisjoint(revision.written.exact_packs)
 
     def going(self, layer: Layer) -> list[Revision]:
-        """Return the commits that no rule keeps, the newest first; those whose data went before are none."""
+        """Return the commits that no rule keeps, the newest first; those without the layer are none."""
         verdicts = self.verdicts.get(layer, {})
         return [
             revision
             for key, revision in self.surveyed.revisions.items()
-            if key in verdicts and not verdicts[key].keeps
-            if layer is not Layer.DATA or self.dropped.get(key) is None
-            if layer is not Layer.EXACT or revision.written.exact_packs
+            if key in verdicts and not verdicts[key].keeps and self.has(layer, revision)
         ]
 
     def refuse_everything(self) -> None:
@@ -110,11 +118,22 @@ class Plan:
         """
         for layer, verdicts in self.verdicts.items():
             if keeps_nothing(verdicts.values()) and self.going(layer):
+                there = sum(self.has(layer, revision) for revision in self.surveyed.revisions.values())
                 raise ConflictError(
                     f"of the {layer.text} these rules keep nothing but tips of branches, pins and HEAD, "
-                    f"and would drop {len(self.going(layer))} of {len(verdicts)} commits",
+                    f"and would drop {len(self.going(layer))} of {there} commits",
                     hint="if that is what you want, say so with --force",
                 )
+
+    def unmatched(self) -> list[str]:
+        """Say which rules keep no commit yet."""
+        rules = [(layer, rule) for layer in self.verdicts for rule in self.ruling.of_layer(layer)]
+        never = unmatched([rule for _, rule in rules], self.surveyed.history)
+        return [
+            f"no commit matches the rule for the {layer.text} yet: {rule.text}"
+            for layer, rule in rules
+            if rule in never
+        ]
 
     def missing(self) -> list[str]:
         """Say what rules and pins keep whose data are gone already."""

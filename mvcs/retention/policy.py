@@ -21,6 +21,7 @@ class Facts:
         step: its step; None without one.
         metrics: by name, those of notes included.
         goals: whether a metric is better high or low, as far as the commit tells.
+        before: the step of its nearest first parent that has one; None without, or where no rule asks.
         age: microseconds since the file that ends it was written, by the store's clock; None where it is not
             known, or no rule asks.
     """
@@ -30,6 +31,15 @@ class Facts:
     metrics: Mapping[str, float] = field(default_factory=dict)
     goals: Mapping[str, str] = field(default_factory=dict)
     age: int | None = None
+    before: int | None = None
+
+    def is_first_past(self, every: int) -> bool:
+        """Tell whether it is the first commit of its line at or past a multiple of so many steps."""
+        if self.step is None:
+            return False
+        if self.before is None:
+            return self.step == 0 or self.step >= every
+        return self.step // every != self.before // every
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,14 @@ def judge(rules: Sequence[Rule], history: History) -> dict[ObjectId, Verdict]:
     return {key: Verdict(tuple(always[key]), tuple(dict.fromkeys(texts))) for key, texts in kept.items()}
 
 
+def unmatched(rules: Sequence[Rule], history: History) -> list[Rule]:
+    """Return the rules that keep no commit yet: whoever set one may have meant something else."""
+    if not history.commits:
+        return []
+    names = {found.id for found in history.commits}
+    return [rule for rule in rules if names.isdisjoint(_kept_by(rule, history))]
+
+
 def keeps_nothing(verdicts: Iterable[Verdict]) -> bool:
     """Tell whether rules keep nothing beyond what always stays, and something goes."""
     found = list(verdicts)
@@ -118,7 +136,7 @@ def _kept_by(rule: Rule, history: History) -> Iterator[ObjectId]:
         for line in history.lines.values():
             yield from line[: rule.count]
     elif rule.kind == Keeps.EVERY:
-        yield from (it.id for it in history.commits if it.step is not None and it.step % rule.count == 0)
+        yield from (it.id for it in history.commits if it.is_first_past(rule.count))
     elif rule.kind == Keeps.BEST:
         yield from best(rule, history.commits)
     elif rule.kind == Keeps.NEWER:
@@ -166,4 +184,6 @@ def _goal(name: str, measured: Sequence[Facts]) -> str:
 def _nobody_recorded(name: str, commits: Sequence[Facts]) -> NotFoundError:
     names = sorted({metric for it in commits for metric in it.metrics})
     there = f"there are {some_of(names, _NAMED)}" if names else "no commit has a metric"
+    if ":" in name:
+        there += "; which way is better stands before the name, as min or max: 3:max:val_acc"
     return NotFoundError(f"no commit has the metric '{name}', so nothing is dropped", hint=there)

@@ -19,7 +19,7 @@ class RuleWords(TypedDict, total=False):
 
     Attributes:
         last: the last so many of each branch.
-        every: steps that are multiples of it, or of one of these.
+        every: the first commit at or past each multiple of so many steps, or of each of these.
         best: the best by a metric: `K:METRIC`, `K:min:METRIC` or `K:max:METRIC`.
         newer: an age, such as `14d`.
         tagged: whether what a tag names is kept.

@@ -43,6 +43,8 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
         when = "" if found.executed else "would be "
         lines.append(f"{size(found.bytes)} {when}free once 'mvcs gc' has deleted what nothing needs any more")
     lines += map(printable, found.notes)
+    if not (found.dropped or found.kept):
+        lines.append("no rules are set, so nothing goes: 'mvcs retention set' sets them")
     advice = [] if found.executed or not found.dropped else ["'mvcs retention apply' drops it"]
     return [*lines, *advice]
 

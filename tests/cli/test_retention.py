@@ -50,6 +50,8 @@ def test_rules_are_set_and_shown(trained: Console) -> None:
         (["--best", "val_loss"], 2, "K:METRIC"),
         (["--best", "0:val_loss"], 2, "whole number from 1"),
         (["--best", "1:min:val_loss", "--best", "1:max:val_loss"], 2, "contradict each other"),
+        (["--best", "1:up:val_loss"], 3, "as min or max: 3:max:val_acc"),
+        (["--pinned"], 2, "mvcs retention pin REV"),
         (["--best", "1:acc"], 3, "no commit has the metric 'acc'"),
         (["--last", "1"], 4, "would drop 9 of 10 commits"),
         (["--every", "7000"], 4, "--force"),
@@ -67,6 +69,13 @@ def test_what_may_be_meant_is_done_with_force(trained: Console) -> None:
     assert len(trained("retention", "--json").json["rules"]) == 1
 
 
+def test_a_rule_that_no_commit_matches_is_told(trained: Console) -> None:
+    said = "no commit matches the rule for the data yet: tagged"
+    assert said in trained("retention", "set", "--last", "2", "--tagged").out
+    assert said in trained("retention", "apply", "--dry-run").out
+    assert "no commit matches" not in trained("retention", "set", "--last", "2", "--every", "300").out
+
+
 def test_pins(trained: Console) -> None:
     trained("retention", "pin", "step:300", "--reason", "figure 3")
     commit = trained("rev-parse", "step:300").out.strip()
@@ -78,7 +87,9 @@ def test_pins(trained: Console) -> None:
 
 
 def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
-    assert "would drop nothing" in trained("retention", "apply", "--dry-run").out
+    said = trained("retention", "apply", "--dry-run").out
+    assert "would drop nothing" in said
+    assert "no rules are set, so nothing goes: 'mvcs retention set' sets them" in said
     trained("retention", "set", "--last", "2", "--every", "400")
     plan = trained("retention", "apply", "--dry-run").out
     assert "would drop the data of main@500 (" in plan

@@ -220,6 +220,16 @@ def test_rules_for_the_exact_layer_take_the_place_of_the_setting(repo):
     assert repo.fsck().ok
 
 
+def test_commits_that_lost_their_layer_before_are_not_counted_again(repo):
+    for step in range(6):
+        commit(repo, step)
+    with pytest.raises(ConflictError, match="would drop 1 of 2 commits"):
+        repo.set_retention(layer="exact", last=1)
+    repo.set_retention(layer="exact", last=1, force=True)
+    found = repo.apply_retention(dry_run=True, force=True)
+    assert [(it.step, it.keeps) for it in (*found.kept, *found.dropped)] == [(5, True), (4, False)]
+
+
 def test_the_best_by_a_metric_keep_theirs(repo):
     repo.set_retention(layer="exact", best="2:min:loss", force=True)
     for step, loss in enumerate([3.0, 1.0, 4.0, 2.0, 5.0, 6.0]):

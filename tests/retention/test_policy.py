@@ -1,6 +1,7 @@
 """The policy of retention: held against a slow model, and against what must always be true."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from mvcs.errors import NotFoundError, UnsupportedFormatError, UsageError
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.retention.policy import Facts, History, judge, keeps_nothing
+from mvcs.retention.policy import Facts, History, judge, keeps_nothing, unmatched
 from mvcs.retention.rules import Keeps, Layer, Rule
 
 NAMES = [object_id(Kind.COMMIT, b"%d" % number) for number in range(12)]
@@ -35,7 +36,12 @@ def histories(draw: st.DrawFn) -> History:
     names = NAMES[:count]
     commits = [
         Facts(
-            name, draw(st.none() | st.integers(0, 9)), draw(METRICS), {}, draw(st.none() | st.integers(0, 60))
+            name,
+            draw(st.none() | st.integers(0, 9)),
+            draw(METRICS),
+            {},
+            draw(st.none() | st.integers(0, 60)),
+            draw(st.none() | st.integers(0, 9)),
         )
         for name in names
     ]
@@ -52,13 +58,24 @@ def histories(draw: st.DrawFn) -> History:
     )
 
 
+def is_first_past(count: int, facts: Facts) -> bool:
+    """Say slowly whether a commit is the first at or past a multiple."""
+
+    def passed(step: int) -> int:
+        return sum(multiple <= step for multiple in range(0, 100, count))
+
+    if facts.step is None or facts.before is None:
+        return facts.step is not None and (facts.step == 0 or passed(facts.step) > 1)
+    return passed(facts.step) != passed(facts.before)
+
+
 def is_wanted(found: Rule, history: History, facts: Facts) -> bool:
     """Say slowly whether a rule keeps a commit."""
     count = found.arguments[0] if found.arguments else None
     if found.kind == Keeps.LAST:
         return any(facts.id in line[:count] for line in history.lines.values())
     if found.kind == Keeps.EVERY:
-        return facts.step is not None and facts.step % count == 0
+        return is_first_past(count, facts)
     if found.kind == Keeps.NEWER:
         return facts.age is None or facts.age < count
     if found.kind == Keeps.TAGGED:
@@ -115,7 +132,7 @@ def line(*facts: Facts, tip: str = "main") -> History:
 
 def test_reasons_name_what_keeps() -> None:
     history = History(
-        [Facts(NAMES[0], 7), Facts(NAMES[1], 6), Facts(NAMES[2], 5)],
+        [Facts(NAMES[0], 7, before=6), Facts(NAMES[1], 6, before=5), Facts(NAMES[2], 5, before=4)],
         {"main": NAMES[:3]},
         {},
         {NAMES[1]: "paper"},
@@ -164,3 +181,18 @@ def test_rules_that_keep_only_what_always_stays_keep_nothing() -> None:
     assert keeps_nothing(judge([rule(Keeps.EVERY, 100)], history).values())
     assert not keeps_nothing(judge([rule(Keeps.EVERY, 2)], history).values())
     assert not keeps_nothing(judge([], history).values())
+
+
+def test_a_run_that_never_commits_at_a_multiple_keeps_the_first_past_each() -> None:
+    steps = list(range(19, 640, 20))
+    facts = [Facts(object_id(Kind.COMMIT, b"%d" % step), step, before=step - 20) for step in steps]
+    facts[0] = replace(facts[0], before=None)
+    found = judge([rule(Keeps.EVERY, 200)], History(facts))
+    assert [it.step for it in facts if found[it.id].keeps] == [219, 419, 619]
+
+
+def test_rules_that_match_nothing_yet_are_told() -> None:
+    history = line(Facts(NAMES[0], 7, before=6), Facts(NAMES[1], 6))
+    rules = [rule(Keeps.LAST, 1), rule(Keeps.EVERY, 100), rule(Keeps.TAGGED), rule(Keeps.EVERY, 7)]
+    assert unmatched(rules, history) == rules[1:3]
+    assert unmatched(rules, History([])) == []

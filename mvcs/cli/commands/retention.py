@@ -56,7 +56,13 @@ def show(session: Session, remote: str | None = None) -> None:
 @click.option(
     "--last", type=click.IntRange(min=1), multiple=True, metavar="N", help="The last N of a branch."
 )
-@click.option("--every", type=click.IntRange(min=1), multiple=True, metavar="N", help="Steps that N divides.")
+@click.option(
+    "--every",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="The first at or past every N steps.",
+)
 @click.option("--best", multiple=True, metavar="K:METRIC", help="The K best; K:min:METRIC tells which way.")
 @click.option("--newer", multiple=True, metavar="AGE", help="What is younger, such as 14d, 36h or 2w.")
 @click.option("--tagged", is_flag=True, help="What a tag names.")

@@ -141,7 +141,7 @@ class LettingGo:
             [commit for commit in commits if commit.keeps],
             max(0, found.before - found.after) + layers,
             found.bytes if executed else 0,
-            [*self.plan.missing(), *self._lost_to_others(dropped)],
+            [*self.plan.unmatched(), *self.plan.missing(), *self._lost_to_others(dropped)],
         )
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:

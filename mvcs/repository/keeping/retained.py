@@ -83,7 +83,7 @@ class Retained:
                     error.message, hint=f"{error.hint}; --force sets the rule all the same"
                 ) from error
             return [error.message]
-        return plan.missing()
+        return [*plan.unmatched(), *plan.missing()]
 
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
@@ -115,7 +115,7 @@ def planned(plan: Plan) -> Iterator[PlannedCommit]:
     for layer, verdicts in plan.verdicts.items():
         going = {revision.id for revision in plan.going(layer)}
         for key, revision in plan.surveyed.revisions.items():
-            if key in verdicts and (key in going or verdicts[key].keeps):
+            if key in going or (key in verdicts and verdicts[key].keeps and plan.has(layer, revision)):
                 commit = revision.commit
                 yield PlannedCommit(
                     names[key],
