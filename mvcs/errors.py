@@ -11,6 +11,7 @@
     ├── NotFoundError           no such repository, revision, path or object          3
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
+    │   └── LostError           what a commit needs is nowhere; a NotFoundError too       5
     ├── UnsupportedFormatError  written by a newer mvcs                               6
     └── StorageError            disk or network refused                               7
 
@@ -171,6 +172,12 @@ class CorruptionError(MvcsError):
     """Stored bytes do not match the id or the checksum that names them."""
 
     exit_code = 5
+
+
+class LostError(NotFoundError, CorruptionError):
+    """What a commit needs is nowhere in the store, and was not dropped on purpose."""
+
+    exit_code = CorruptionError.exit_code
 
 
 class UnsupportedFormatError(MvcsError):

@@ -3,7 +3,17 @@
 from mvcs.history import Revision
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import addresses
-from mvcs.restore import Reading, open_reading
+from mvcs.restore import Reading, located_chunks, open_reading
+
+
+def refuse_without_data(reading: Reading) -> None:
+    """Check that what a state is made from is there: a checkout in place reads none of it.
+
+    Raises:
+        NotFoundError: it was dropped on purpose, or is lost.
+    """
+    for leaf in reading.tree.leaves if reading.tree.files is None else ():
+        located_chunks(reading.store, leaf)
 
 
 def open_for(session: Session, revision: Revision, *, exact: bool) -> Reading:

@@ -61,6 +61,8 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
     """Return of which values files are now; or that there are none, and how a state becomes one."""
     if parts is None or commit is None:
         return _layer(layer, commit, _IN_PLACE)
+    if commit.data_dropped:
+        return _state(parts, commit)
     if layer == "exact" and commit.bounded:
         return [*_state(parts, commit, exact=True), "  with its exact values"]
     kept = "--exact writes exact ones" if commit.exact_layer == "kept" else _GONE
@@ -70,6 +72,8 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
 def _state(parts: list[str], commit: "CommitInfo", *, exact: bool = False) -> list[str]:
     from mvcs.restore import ways_to_write
 
+    if commit.data_dropped:
+        return ["  its data were dropped: it is looked at, and not restored"]
     goes_on = commit.run is not None and not commit.weights_only
     return [
         f"  it holds a state, and no files{': resume() continues from it' if goes_on else ''}",

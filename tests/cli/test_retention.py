@@ -125,3 +125,26 @@ def test_what_keeps_nothing_is_refused_when_it_is_applied(trained: Console) -> N
 def test_a_metric_that_nobody_has_drops_nothing(trained: Console) -> None:
     trained("retention", "set", "--best", "1:acc", "--force")
     assert "no commit has the metric 'acc'" in trained("retention", "apply", code=3).err
+
+
+def test_whoever_goes_to_a_commit_without_data_hears_it(trained: Console) -> None:
+    trained("retention", "set", "--last", "2")
+    trained("retention", "apply")
+    trained("gc", "--execute", "--grace", "0")
+    gone = trained("checkout", "step:300", code=3).err
+    assert "the data of commit main@300 (" in gone
+    assert "the nearest commit that is there is main@900" in gone
+    assert "'late' names its history alone" in trained("branch", "late", "step:300").err
+    assert "'t1' names its history alone" in trained("tag", "t1", "step:300").err
+    assert "were dropped on" in trained("checkout", "late", code=3).err
+    assert "its data were dropped" in trained("checkout", "late", "--force").out
+    trained("switch", "main")
+    assert "its data were dropped" in trained("switch", "late").out
+
+
+def test_what_a_lost_pack_held_is_corruption(trained: Console) -> None:
+    with Repository.open(trained.folder) as repo:
+        name = repo._session.resolver.resolve("step:300").written.pack
+        (repo._session.place.local / "packs" / name[:2] / f"{name}.pack").unlink()
+    for words in (["checkout"], ["checkout", "--plan"], ["show"]):
+        assert "is not in the store" in trained(*words, "step:300", code=5).err

@@ -7,7 +7,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.config import Config
-from mvcs.errors import ConflictError, NotFoundError
+from mvcs.errors import ConflictError, LostError, NotFoundError
 from mvcs.history import GraphNeeds
 from mvcs.history.commit_graph import Graph
 from mvcs.local import Place, Trust
@@ -134,7 +134,7 @@ def actors(*works, **last):
 def test_a_writer_beside_a_collector_that_deletes():
     world = World().condemned()
     found = outcomes(orders(world.store, actors(collect(DAY), name_lost(world))))
-    assert found == {None, GoingError, NotFoundError}
+    assert found == {None, GoingError, LostError}
 
 
 @pytest.mark.parametrize("writes", [1, 2])
@@ -157,7 +157,7 @@ def test_a_collector_that_dies(changes):
 def test_a_push_that_finds_the_packs_there():
     world = World().condemned()
     found = outcomes(orders(world.store, actors(collect(DAY), push_again(world))))
-    assert found == {None, GoingError, NotFoundError}
+    assert found == {None, GoingError, LostError}
 
 
 CASTS = {

@@ -45,7 +45,12 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
 
 
 def note_dropped(session: Session, name: str, revision: Revision) -> None:
-    """Say that what was given a name restores as quantized values alone, where its exact layer is gone."""
+    """Say that what was given a name restores as quantized values alone, or not at all."""
+    if session.dropped.get(revision.id):
+        session.progress.note(
+            f"the data of {short_id(revision.id)} were dropped: '{name}' names its history alone"
+        )
+        return
     if revision.commit.exactness == BOUNDED and not is_kept(session.store.backend, revision):
         session.progress.note(
             f"the exact layer of {short_id(revision.id)} is not stored here: "

@@ -26,6 +26,8 @@ class Moving(Branching):
 
         Raises:
             ConflictError: something that is stored nowhere would be overwritten.
+            NotFoundError: no such commit; or it holds a state whose data were dropped, or are lost. `force`
+                goes there all the same.
         """
         from mvcs.repository.worktree.checkout import move_to
 
@@ -38,7 +40,8 @@ class Moving(Branching):
             return self.switch(rev, exact=exact, force=force)
         named = session.branch if rev == "HEAD" else rev
         is_branch = named is not None and not is_whole(named) and session.refs.read(HEADS, named) is not None
-        return move_to(session, revision, named if is_branch else None, exact=exact, force=force)
+        branch = named if is_branch else None
+        return move_to(session, revision, branch, exact=exact, force=force, needs_data=not force)
 
     def reset(self, rev: str = "HEAD", *, hard: bool = False, force: bool = False) -> ResetReport:
         """Move the current branch to a commit; the reflog keeps where it was.

@@ -12,7 +12,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
-from mvcs.repository.opened_commit import open_for
+from mvcs.repository.opened_commit import open_for, refuse_without_data
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index
@@ -40,6 +40,7 @@ def move_to(
     exact: bool,
     force: bool,
     agreed: Callable[[], None] | None = None,
+    needs_data: bool = False,
 ) -> CheckoutReport:
     """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone.
 
@@ -49,10 +50,12 @@ def move_to(
         branch: where HEAD goes.
         exact: whether its exact layer is wanted.
         force: whether what is stored nowhere may be lost.
+        needs_data: whether a state is refused of which something is nowhere; a run may go on behind it.
         agreed: is called when nothing stands in the way any more, before a file changes.
 
     Raises:
         ConflictError: something that is stored nowhere would be lost.
+        NotFoundError: data are needed, and were dropped or are lost.
         UsageError: paths of the commit are unfit for some system.
         CorruptionError: one would act on whoever restores it.
     """
@@ -60,6 +63,8 @@ def move_to(
     remove_leftovers(session.place)
     reading = open_for(session, revision, exact=exact)
     refuse_unfit_tree(reading.tree)
+    if needs_data:
+        refuse_without_data(reading)
     left = detached_at(session)
     index = Index.of(session)
     # Files are restored inside the folder, also those that were committed from elsewhere.

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from mvcs.errors import MvcsError, NotFoundError
+from mvcs.errors import LostError, MvcsError, NotFoundError
 from mvcs.objects import ObjectId, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
@@ -285,7 +285,7 @@ class Catalog:
         if error is not None:
             message = f"object {short_id(identifier)} cannot be found: {error.message}"
             return type(error)(message, hint=error.hint)
-        return NotFoundError(
+        return LostError(
             f"object {short_id(identifier)} is not in the store '{self._backend.url}'",
             hint="run 'mvcs fsck' to see which commits need it",
         )

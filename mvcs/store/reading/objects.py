@@ -284,6 +284,8 @@ class ObjectStore:
         self.check_expansion(kind, located)
         try:
             content = self._entries.member(located)
+        except NotFoundError:
+            raise
         except DamagedEntryError as error:
             raise self._damaged(located, identifier, error, error.located) from error
         except CorruptionError as error:
