@@ -1,5 +1,6 @@
 """Commits are stored anew one by one, each as far as it has to be, and ended anew where its packs moved."""
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ class Anew:
         without: commits whose data go: nothing leans on them then, and of themselves history alone stays.
         coder: of codes of one byte.
         merged_bytes: an ending pack below this is not kept beside another: what it holds goes over.
+        salts: gives so many random bytes for each pack; a rehearsal takes the same ones each time.
     """
 
     limits: RestoreLimits
@@ -34,6 +36,7 @@ class Anew:
     without: Collection[ObjectId] = frozenset()
     coder: CodeCoder = "auto"
     merged_bytes: int = MERGED_BYTES
+    salts: Callable[[int], bytes] = secrets.token_bytes
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Movement:
             return False
         old, data = revision.written, self._data.get(revision.id)
         own = (*self.views.footer(old.pack).own, old.pack)
-        self.views.stand(old.pack, self._leant_on(revision, parents))
+        self.views.stand(old.pack, self._in_order(self._leant_on(revision, parents)))
         kept = list(data.own) if data else self._kept(revision)
         if not (data or follows) and len(kept) == len(own):
             return False
@@ -146,7 +149,7 @@ class Movement:
             NotFoundError: or gone.
         """
         old, children = revision.written, [child for child in later if child.id in self._data]
-        leant = [name for child in children for name in self._data[child.id].packs]
+        leant = self._in_order(name for child in children for name in self._data[child.id].packs)
         beside = [self._unfolded(child) for child in children]
         beside += [name for pack in beside for name in self.views.footer(pack).needed]
         self.views.stand(self._unfolded(revision), leant, beside)
@@ -166,7 +169,7 @@ class Movement:
             rewriter.prove()
         self._take(rewriter)
         packs = (*kept, *rewriter.packs)
-        self._data[revision.id] = Data(packs, tuple(rewriter.reach.difference(packs)))
+        self._data[revision.id] = Data(packs, tuple(sorted(rewriter.reach.difference(packs))))
 
     def hung(self, revision: Revision) -> None:
         """Go over to ending commits anew, of which some hang; this one stays as it was if it hung already."""
@@ -218,6 +221,11 @@ class Movement:
         for name in self.views.footer(revision.written.pack).reach:
             yield from self._moved.get(name, () if name in self.gone else (name,))
 
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        """Return the packs that were written here last to first, then others: names tell no order."""
+        written = {name: number for number, name in enumerate(self.written)}
+        return sorted(names, key=lambda name: -written.get(name, -1))
+
     def _kept_parents(self, parents: Iterable[Revision]) -> Iterator[Revision]:
         """Yield the nearest ancestors whose data stay."""
         for parent in parents:
@@ -235,7 +243,7 @@ class Movement:
 
     def _rewriter(self, revision: Revision) -> Rewriter:
         views, limits = self.views, self._limits(revision)
-        return Rewriter(views.source, views.target, limits, self.announce, self.anew.coder)
+        return Rewriter(views.source, views.target, limits, self.announce, self.anew.coder, self.anew.salts)
 
     def _take(self, rewriter: Rewriter) -> None:
         self.written += rewriter.packs

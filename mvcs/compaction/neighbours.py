@@ -41,7 +41,13 @@ class Neighbours:
         for identifier in identifiers:
             link = catalog.locate(identifier)
             found.setdefault(link.place, []).append(link)
-        return sorted(found.values(), key=lambda links: (catalog.depth_of(links[0]), *links[0].place))
+        packs = {pack: number for number, pack in enumerate(dict.fromkeys(place[0] for place in found))}
+
+        def place(links: list[Located]) -> tuple[int, int, int]:
+            # Names of packs are salted: in their order, the same work would give other bytes each time.
+            return catalog.depth_of(links[0]), packs[links[0].pack], links[0].placed.offset
+
+        return sorted(found.values(), key=place)
 
     def of(self, link: Located) -> Iterator[ObjectId]:
         """Yield what an object may be stored near, the best first."""

@@ -98,8 +98,9 @@ class RetentionApplied(Report):
         remote: the remote whose store it is about; None for this one.
         dropped: what goes, the newest commits first.
         kept: what stays.
-        bytes: bytes that go; of data with the next `mvcs gc` past its grace.
-        written: bytes that were stored anew for commits that stay; 0 in a dry run.
+        bytes: bytes that go; of data with the next `mvcs gc` past its grace. In a dry run about so many: a
+            pack of the same objects has not always the same length.
+        written: bytes that are stored anew first, for commits that stay.
         notes: what a person should know, what others lose among it.
     """
 

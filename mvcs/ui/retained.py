@@ -41,7 +41,12 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
     lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
     if found.bytes or not found.executed:
         when = "" if found.executed else "would be "
-        lines.append(f"{size(found.bytes)} {when}free once 'mvcs gc' has deleted what nothing needs any more")
+        about = "" if found.executed else "about "
+        lines.append(
+            f"{about}{size(found.bytes)} {when}free once 'mvcs gc' has deleted what nothing needs any more"
+        )
+    if found.written and not found.executed:
+        lines.append(f"it writes {size(found.written)} first: until 'mvcs gc' the store takes more")
     lines += map(printable, found.notes)
     if not (found.dropped or found.kept):
         lines.append("no rules are set, so nothing goes: 'mvcs retention set' sets them")

@@ -286,3 +286,13 @@ def test_a_pin_that_comes_meanwhile_drops_nothing(work: Path) -> None:
             repo.apply_retention()
         assert restored(repo) == before
     assert sorted(work.rglob("*.pack")) == names
+
+
+def test_every_rehearsal_gives_the_same_answer(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(last=2, every=300)
+        found = [repo.apply_retention(dry_run=True) for _ in range(3)]
+        done = repo.apply_retention()
+    assert found[0] == found[1] == found[2]
+    assert found[0].written == pytest.approx(done.written, rel=0.05)
+    assert found[0].bytes == pytest.approx(done.bytes, rel=0.05)

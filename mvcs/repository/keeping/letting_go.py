@@ -1,9 +1,11 @@
 """Retention applied: commits that stay are stored without what goes, drops are recorded, and refs move."""
 
 import pathlib
+import random
+import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -98,7 +100,8 @@ class LettingGo:
         if self._without:
             with tempfile.TemporaryDirectory(prefix="mvcs-retention-") as folder:
                 backend = Overlay(self.kept.store.backend, LocalBackend(pathlib.Path(folder)))
-                work = self._work(ObjectStore(backend, self.kept.store.memory), None)
+                salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
+                work = self._work(ObjectStore(backend, self.kept.store.memory), None, salts)
                 found = work.run(lambda: None, publish=False)
         return self._report(found, layer_bytes(self.kept.store.backend, self._layers), executed=False)
 
@@ -118,7 +121,9 @@ class LettingGo:
         drops = (DataDrop(revision.id, time, ruling.number) for revision in self._unkept)
         record_drops(backend, drops, self.kept.session.author)
 
-    def _work(self, store: ObjectStore, journal: Journal | None) -> StoringAnew:
+    def _work(
+        self, store: ObjectStore, journal: Journal | None, salts: Callable[[int], bytes] = secrets.token_bytes
+    ) -> StoringAnew:
         session, remote = self.kept.session, self.kept.remote
         config = session.place.config
         limits = RestoreLimits(
@@ -128,7 +133,7 @@ class LettingGo:
         announce = None if journal is None else journal.pack
         if journal is not None and remote is not None:
             announce = partial(_note_copy, journal, remote)
-        anew = Anew(limits, chosen_of(frozenset()), self._without, coder)
+        anew = Anew(limits, chosen_of(frozenset()), self._without, coder, salts=salts)
         return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
 
     def _report(self, found: StoredAnew, layers: int, *, executed: bool) -> RetentionApplied:
@@ -140,7 +145,7 @@ class LettingGo:
             dropped,
             [commit for commit in commits if commit.keeps],
             max(0, found.before - found.after) + layers,
-            found.bytes if executed else 0,
+            found.bytes,
             [*self.plan.unmatched(), *self.plan.missing(), *self._lost_to_others(dropped)],
         )
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from mvcs.errors import LostError, MvcsError, NotFoundError
@@ -128,7 +129,9 @@ class Catalog:
             # Some at a time: the first that is missing ends it.
             for start in range(0, len(missing), _SOME):
                 some = missing[start : start + _SOME]
-                list(pool.map(lambda name: self.attach(name, exact=exact), some))
+                # Entered in the order of their names here: of several copies the first to come is read.
+                for name, footer in zip(some, pool.map(partial(self.look, exact=exact), some), strict=True):
+                    self.add(name, footer, exact=exact)
 
     def attach_commit(self, pack: str) -> None:
         """Load the footers of all packs that the value layer of a commit needs.

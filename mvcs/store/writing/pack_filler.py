@@ -37,12 +37,14 @@ class PackFiller:
         exact: bool,
         worth: CodingWorth | None,
         announce: Callable[[str], None] | None = None,
+        salts: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """Write into `store`; `exact` selects packs of their own, `worth` is told how long writing takes.
 
-        `announce` is told the path of each pack before it is there.
+        `announce` is told the path of each pack before it is there, and `salts` gives so many random bytes.
         """
         self._announce = announce
+        self._salts = salts
         self._store = store
         self._exact = exact
         self._worth = worth
@@ -213,10 +215,9 @@ class PackFiller:
         if self._worth is not None:
             self._worth.note_written(count, taken)
 
-    @staticmethod
-    def _salt(pack: PackWriter) -> None:
+    def _salt(self, pack: PackWriter) -> None:
         """Make the pack unlike any other: removing one writer's leaves that of another with equal content."""
-        salt = secrets.token_bytes(SALT_BYTES)
+        salt = self._salts(SALT_BYTES)
         pack.add(chunk_entry(SALT_BYTES), salt, (object_id(Kind.CHUNK, salt),))
 
 

@@ -1,5 +1,6 @@
 """Objects that were written before are stored anew: as they were where that will do, else encoded."""
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,7 @@ class Rewriter:
         limits: RestoreLimits,
         announce: Callable[[str], None] | None = None,
         coder: CodeCoder = "auto",
+        salts: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """Move objects from one view of a store to another.
 
@@ -51,10 +53,11 @@ class Rewriter:
             limits: how long chains may grow.
             announce: is told the path of each pack before it is there.
             coder: of codes of one byte.
+            salts: gives so many random bytes, which make a pack unlike any other.
         """
         self._source = source
         self._target = target
-        self._filler = PackFiller(target, limits, exact=False, worth=None, announce=announce)
+        self._filler = PackFiller(target, limits, exact=False, worth=None, announce=announce, salts=salts)
         room = target.memory.hold(Use.GATHERED)
         self._groups = GroupWriter(self._filler, None, room, coder, proves=True)
         self._descriptions = Descriptions(target, self._filler)
