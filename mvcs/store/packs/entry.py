@@ -95,9 +95,14 @@ class Entry:
         return tuple(accumulate(self.lengths))
 
     @cached_property
+    def near(self) -> tuple[ObjectId, ...]:
+        """Of each base that is the content of an object half its id, in the order of the members."""
+        return tuple([base.id for base in self.bases if base.chunk is None])
+
+    @cached_property
     def base_ids(self) -> tuple[ObjectId, ...]:
         """The objects that must be decoded before this entry, each once."""
-        return tuple(dict.fromkeys(base.id for base in self.bases if base.chunk is None))
+        return tuple(dict.fromkeys(self.near))
 
     @cached_property
     def item(self) -> bytes:
@@ -210,6 +215,24 @@ def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
     header_length, end = _whole(view, offset)
     framed = view[offset + FRAME_BYTES : end]
     return Entry.from_value(cbor.loads(framed[:header_length])), framed[header_length:], end
+
+
+def read_payload(data: bytes, entry: Entry) -> memoryview:
+    """Return the payload of the only entry in `data`, in the same memory.
+
+    Raises:
+        CorruptionError: it is truncated or damaged, or another than `entry`.
+    """
+    view = memoryview(data)
+    header_length, end = _whole(view, 0)
+    framed = view[FRAME_BYTES:end]
+    # An entry has one encoding: to compare it takes a fraction of reading it.
+    if framed[:header_length] != entry.item:
+        Entry.from_value(cbor.loads(framed[:header_length]))
+        raise CorruptionError("its entry is not the one the footer names")
+    if end != len(data):
+        raise CorruptionError("its entry is not the one the footer names")
+    return framed[header_length:]
 
 
 def is_framed(data: memoryview) -> bool:

@@ -310,8 +310,8 @@ class Catalog:
             NotFoundError: a base is missing.
             CorruptionError: there are more of them than any writer makes, or they run in a circle.
         """
-        depths = self._depths
-        return self._anywhere(lambda locate: depth_of(located, locate, depths))
+        depths, runs = self._depths, self._index.runs
+        return self._anywhere(lambda locate: depth_of(located, locate, runs, depths))
 
     def chain_of(self, located: Located) -> Chain:
         """Return the entries behind an object whose own entry is known.
@@ -330,7 +330,7 @@ class Catalog:
 
     def chain_above(self, located: Located, is_held: Callable[[ChunkPlace], bool]) -> Chain:
         """Return what `chain_of` does, but for the entries that are held, and what these need."""
-        return self._anywhere(lambda locate: trace([located], locate, is_held))
+        return self._anywhere(lambda locate: trace([located], locate, is_held, self._index.runs))
 
     def _anywhere(self, work: Callable[[LocateApart], _T]) -> _T:
         try:

@@ -1,12 +1,12 @@
 """What has to be decoded for an object: its entry, the entries of its bases, theirs, and so on."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import ObjectId
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30
@@ -16,6 +16,8 @@ Locate = Callable[[ObjectId, bool], Located]
 """Finds an object; in exact layers as well where the second argument says so."""
 LocateApart = Callable[[ObjectId, bool, Collection[ChunkPlace]], Located]
 """Does the same, and takes no copy that lies at one of these places."""
+FindRuns = Callable[[Sequence[ObjectId]], list[Run] | None]
+"""Finds many objects at once, by the halves of their ids; None where each has to be located."""
 
 
 class CircleError(CorruptionError):
@@ -28,17 +30,17 @@ class Chain:
 
     Attributes:
         links: the entries, each once, bases before what needs them.
-        bases: where each base of an entry was found.
+        bases: where the bases of each entry that are objects were found, in the order of its members.
         depth: the longest way from an object down to an entry without bases, in steps.
     """
 
     links: tuple[Located, ...]
-    bases: Mapping[ObjectId, Located]
+    bases: Mapping[ChunkPlace, Sequence[Run]]
     depth: int
 
     def needs(self, link: Located) -> set[ChunkPlace]:
         """Return the places of the entries that hold the bases of a link."""
-        return {self.bases[identifier].place for identifier in link.placed.entry.base_ids}
+        return {run.place for run in self.bases[link.place]}
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -75,15 +77,17 @@ class _Walk:
 
     Attributes:
         locate: finds a base.
+        runs: finds many at once, as `locate` would.
         depths: the depth of each entry that the walk, or one before it, has left.
         is_held: tells of an entry that needs no decoding.
     """
 
     locate: LocateApart
+    runs: FindRuns
     depths: dict[ChunkPlace, int] = field(default_factory=dict)
     is_held: Callable[[ChunkPlace], bool] = lambda _: False
     links: list[Located] = field(default_factory=list)
-    bases: dict[ObjectId, Located] = field(default_factory=dict)
+    bases: dict[ChunkPlace, Sequence[Run]] = field(default_factory=dict)
     entered: set[ChunkPlace] = field(default_factory=set)
 
     def down(self, start: Located) -> None:
@@ -99,11 +103,17 @@ class _Walk:
 
     def _enter(self, link: Located) -> list[Located]:
         self.entered.add(link.place)
-        found = {identifier: self._base(identifier, link) for identifier in link.placed.entry.base_ids}
-        self.bases |= found
+        self.bases[link.place] = found = self._bases(link)
         if len(self.entered) + len(self.links) > MAX_LINKS:
             raise CorruptionError("the bases of an entry do not end")
-        return [base for base in found.values() if not self._is_known(base.place)]
+        return [run.first for run in found if not self._is_known(run.place)]
+
+    def _bases(self, link: Located) -> Sequence[Run]:
+        names = link.placed.entry.near
+        found = self.runs(names)
+        if found is None or any(run.place in self.entered for run in found):
+            return [Run(self._base(identifier, link)) for identifier in names]
+        return found
 
     def _base(self, identifier: ObjectId, link: Located) -> Located:
         """Return a base; of an object that was encoded anew a copy whose way down does not come back here."""
@@ -122,13 +132,16 @@ class _Walk:
 
     def _leave(self, link: Located) -> None:
         self.entered.remove(link.place)
-        places = (self.bases[identifier].place for identifier in link.placed.entry.base_ids)
-        self.depths[link.place] = max((self.depths[place] + 1 for place in places), default=0)
+        depths = (self.depths[run.place] + 1 for run in self.bases[link.place])
+        self.depths[link.place] = max(depths, default=0)
         self.links.append(link)
 
 
 def trace(
-    starts: Iterable[Located], locate: LocateApart, is_held: Callable[[ChunkPlace], bool] = lambda _: False
+    starts: Iterable[Located],
+    locate: LocateApart,
+    is_held: Callable[[ChunkPlace], bool] = lambda _: False,
+    runs: FindRuns = lambda _: None,
 ) -> Chain:
     """Return everything that has to be decoded for the objects `starts`.
 
@@ -136,12 +149,13 @@ def trace(
         starts: the objects.
         locate: finds a base.
         is_held: tells of an entry that is decoded already: it is left out, with what it needs.
+        runs: finds many bases at once where it can, as `locate` would.
 
     Raises:
         NotFoundError: a base is missing.
         CorruptionError: there is more of it than any writer makes, or it runs in a circle.
     """
-    walk = _Walk(locate, is_held=is_held)
+    walk = _Walk(locate, runs, is_held=is_held)
     found: dict[ChunkPlace, Located] = {}
     for start in starts:
         found.setdefault(start.place, start)  # of many members of one entry the first
@@ -156,19 +170,20 @@ def trace(
     return chain
 
 
-def depth_of(start: Located, locate: LocateApart, depths: dict[ChunkPlace, int]) -> int:
+def depth_of(start: Located, locate: LocateApart, runs: FindRuns, depths: dict[ChunkPlace, int]) -> int:
     """Return the longest way from an object down to an entry without bases, in steps.
 
     Args:
         start: the object.
         locate: finds a base.
+        runs: finds many at once, as `locate` would.
         depths: what earlier calls found, which is not walked again; what this one finds is added.
 
     Raises:
         NotFoundError: a base is missing.
         CorruptionError: there is more of it than any writer makes, or it runs in a circle.
     """
-    _Walk(locate, depths).down(start)
+    _Walk(locate, runs, depths).down(start)
     return depths[start.place]
 
 

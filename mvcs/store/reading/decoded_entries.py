@@ -1,7 +1,7 @@
 """Entries read and decoded, bases first; some stay in memory, since their other members are read next."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -11,10 +11,10 @@ from mvcs.errors import CorruptionError
 from mvcs.memory import Budget, Use
 from mvcs.objects import ObjectId
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import Entry, EntryBase, read_entry
+from mvcs.store.packs.entry import Entry, read_payload
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 from mvcs.store.reading.pack_files import pack_path, read_part
 from mvcs.store.reading.verification import Verification
 
@@ -166,36 +166,48 @@ class DecodedEntries:
         self._met.add(place)
 
     def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
-        entry, payload = self._payload(located)
-        bases = [self._base(base, located, chain, held) for base in entry.bases]
-        for base, length in zip(bases, entry.lengths, strict=bool(bases)):
-            if not entry.encoding.fits(len(base), length):
-                raise CorruptionError("its base has another length")
-        near = joined_bytes(bases) if bases else None
+        entry, payload = located.placed.entry, self._payload(located)
+        near = self._near(located, chain.bases[located.place], held) if entry.bases else None
         return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
 
-    def _base(
-        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]
+    def _near(self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content]) -> Buffer:
+        """Return the contents of an entry's bases, one behind the other."""
+        entry = located.placed.entry
+        if len(entry.near) != len(entry.bases):
+            return self._near_values(located, runs, held)
+        _check_lengths(entry, [length for run in runs for length in run.lengths])
+        # They may be some of a bundle: a small blob and a chunk of a tensor can be the same bytes.
+        return joined_bytes(run.part(held[run.place]) for run in runs)
+
+    def _near_values(
+        self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content]
     ) -> Buffer:
-        if base.chunk is None:
-            found = chain.bases[base.id]
-            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
-            return _member(held[found.place], found)
+        """Do the same where some of them are restored values."""
         if not located.exact:
             raise CorruptionError("it is based on restored values outside an exact layer")
-        return self.restored(base.id, base.chunk, located.pack)
+        entry, found = located.placed.entry, (one for run in runs for one in run.singly(held[run.place]))
+        bases = [
+            next(found) if base.chunk is None else self.restored(base.id, base.chunk, located.pack)
+            for base in entry.bases
+        ]
+        _check_lengths(entry, list(map(len, bases)))
+        return joined_bytes(bases)
 
-    def _payload(self, located: Located) -> tuple[Entry, memoryview]:
+    def _payload(self, located: Located) -> memoryview:
         path = pack_path(located.pack, exact=located.exact)
         data = read_part(self.backend, path, located.placed.offset, located.placed.length)
         try:
-            entry, payload, end = read_entry(data)
+            payload = read_payload(data, located.placed.entry)
         except CorruptionError as error:
             raise DamagedEntryError(located, error.message) from error
-        if entry != located.placed.entry or end != len(data):
-            raise DamagedEntryError(located, "its entry is not the one the footer names")
         self.verification.saw(located.place)
-        return entry, payload
+        return payload
+
+
+def _check_lengths(entry: Entry, bases: Sequence[int]) -> None:
+    """Refuse bases whose lengths do not suit the contents of an entry's members."""
+    if tuple(bases) != entry.lengths and not all(map(entry.encoding.fits, bases, entry.lengths)):
+        raise CorruptionError("its base has another length")
 
 
 def _member(content: Content, located: Located) -> Content:

@@ -1,7 +1,10 @@
-"""Where one object lies: an entry of a pack, and the object's number in it."""
+"""Where objects lie: an entry of a pack, and the object's number in it, or the numbers of several."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
+from mvcs.delta import Content
 from mvcs.objects import ObjectId
 from mvcs.store.packs.footer import Placed
 
@@ -42,3 +45,40 @@ class Located:
     def share(self) -> float:
         """The part of its entry's stored bytes that is in proportion to its content."""
         return self.placed.length * self.length / max(self.placed.entry.raw_bytes, 1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Objects that are neighbours in one entry; most entries are near the whole of another.
+
+    Attributes:
+        first: the first of them.
+        count: how many they are.
+    """
+
+    first: Located
+    count: int = 1
+
+    @property
+    def place(self) -> ChunkPlace:
+        """What tells their entry from all others."""
+        return self.first.place
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Bytes of the content of each."""
+        return self.first.placed.entry.lengths[self.first.member : self.first.member + self.count]
+
+    def part(self, content: Content) -> Content:
+        """Return their content in that of the entry: all of it as it is, else a view."""
+        entry, first = self.first.placed.entry, self.first.member
+        if self.count == len(entry.members):
+            return content
+        start = entry.ends[first - 1] if first else 0
+        return memoryview(content)[start : entry.ends[first + self.count - 1]]
+
+    def singly(self, content: Content) -> Iterator[Content]:
+        """Yield the content of each, in views of that of the entry."""
+        first, whole = self.first.member, memoryview(content)
+        for start, end in pairwise([0, *self.first.placed.entry.ends][first : first + self.count + 1]):
+            yield whole[start:end]

@@ -1,13 +1,13 @@
 """The objects of all loaded packs: value layers, exact layers, and packs that a listing alone showed."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from mvcs.errors import NotFoundError
 from mvcs.objects import ObjectId, short_id
 from mvcs.store.packs.footer import Footer
 from mvcs.store.reading.copies import Copies
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 
 
 class ObjectIndex:
@@ -62,6 +62,15 @@ class ObjectIndex:
         if found is None:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found
+
+    def runs(self, halves: Sequence[ObjectId]) -> list[Run] | None:
+        """Return what `locate` returns for each of several objects, as runs, at a fraction of the time.
+
+        Returns:
+            None where one of them has no whole copy in the value packs that commits need, or an earlier one
+            is damaged: then each has to be located.
+        """
+        return self._value.runs(halves)
 
     def with_prefix(self, prefix: str, *, exact: bool = False) -> dict[ObjectId, Located]:
         """Return the objects of value layers, or of exact ones, whose id starts with hexadecimal digits."""
