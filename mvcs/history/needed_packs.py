@@ -29,10 +29,22 @@ class GraphNeeds:
         if target.target is None:
             return set()
         found = set[str]()
-        for revision in self._beyond(self._graph.load(target.target, target.pack), marked):
+        for revision in self._needed(target, target.target, marked):
             written = revision.written
             found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
         return found
+
+    def _needed(
+        self, target: RefRecord | RefChange, identifier: ObjectId, marked: Marked
+    ) -> Iterable[Revision]:
+        """Return the commits whose packs count, as the target has them end."""
+        known, before = self._graph.load(identifier, target.pack), marked.before
+        moved = before is not None and before.target == identifier and before.pack != target.pack
+        if not moved and target.pack in {None, known.written.pack}:
+            return self._beyond(known, marked)
+        # The history was ended anew: who marked it by other records marked the packs that it left.
+        anew = Graph(self._store)
+        return anew.walk([anew.load(identifier, target.pack)])
 
     def _beyond(self, start: Revision, marked: Marked) -> Iterable[Revision]:
         """Return the history of a commit that is not behind marked ones, or somewhat more."""

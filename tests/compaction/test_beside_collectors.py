@@ -1,0 +1,38 @@
+"""Histories stored anew beside collectors: what they need now is released, or stored once more."""
+
+from pathlib import Path
+
+from mvcs import Repository
+from mvcs.refs import now_microseconds
+from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, read_footer, upgrade
+from tests.compaction.histories import check, collect, made, storing
+
+
+def log_of(backend: Backend) -> CondemnedLog:
+    """Return the log of a store."""
+    log = CondemnedLog(backend, now_microseconds)
+    log.look()
+    return log
+
+
+def condemn(backend: Backend, packs: list[str]) -> None:
+    """Condemn packs, as another collector does."""
+    log_of(backend).say(Standing.CONDEMNED, set(packs), "Bob")
+
+
+def test_what_a_history_needs_now_is_released(tmp_path: Path) -> None:
+    """Its commits were known, and marked, as they ended before."""
+    history = made(tmp_path / "work", 6, bounded=True)
+    with Repository.open(history.folder) as repo:
+        assert len(list(repo.log())) == 6
+        backend, work = repo._session.place.backend, storing(repo, 1)
+        upgrade(backend, CONDEMNED_PACKS, 0, "Bob")
+        work.run(lambda: condemn(backend, work.packs))
+        record = repo._session.refs.newest("heads", "main")
+        assert record is not None
+        assert record.pack in work.packs
+        needed = {record.pack, *read_footer(backend, record.pack or "").needed}
+        assert needed & set(work.packs) > {record.pack}
+        assert not log_of(backend).of(Standing.CONDEMNED)
+    collect(history)
+    check(history)
