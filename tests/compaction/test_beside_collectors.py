@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from mvcs import Repository
+from mvcs.compaction import StoringAnew
 from mvcs.refs import now_microseconds
-from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, read_footer, upgrade
+from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_name, read_footer, upgrade
 from tests.compaction.histories import check, collect, made, storing
 
 
@@ -13,6 +14,11 @@ def log_of(backend: Backend) -> CondemnedLog:
     log = CondemnedLog(backend, now_microseconds)
     log.look()
     return log
+
+
+def packs_of(work: StoringAnew) -> list[str]:
+    """Return the names of the packs that were written."""
+    return [name for path in work.paths if (name := pack_name(path))]
 
 
 def condemn(backend: Backend, packs: list[str]) -> None:
@@ -27,12 +33,12 @@ def test_what_a_history_needs_now_is_released(tmp_path: Path) -> None:
         assert len(list(repo.log())) == 6
         backend, work = repo._session.place.backend, storing(repo, 1)
         upgrade(backend, CONDEMNED_PACKS, 0, "Bob")
-        work.run(lambda: condemn(backend, work.packs))
+        work.run(lambda: condemn(backend, packs_of(work)))
         record = repo._session.refs.newest("heads", "main")
         assert record is not None
-        assert record.pack in work.packs
+        assert record.pack in packs_of(work)
         needed = {record.pack, *read_footer(backend, record.pack or "").needed}
-        assert needed & set(work.packs) > {record.pack}
+        assert needed & set(packs_of(work)) > {record.pack}
         assert not log_of(backend).of(Standing.CONDEMNED)
     collect(history)
     check(history)
