@@ -19,8 +19,9 @@ from mvcs.repository.branch_tip import load_tip
 from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
+from mvcs.repository.rule_source import rule_source
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
-from mvcs.retention import DataDrops, try_apply_rule
+from mvcs.retention import DataDrops, Source, try_apply_rule
 from mvcs.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -292,6 +293,11 @@ class Session:
         """How much the store may hold."""
         return Quota.of(self.place.backend, self.place.config)
 
+    @property
+    def retention_source(self) -> Source:
+        """What rules of retention go by here."""
+        return rule_source(self.place.backend, self.graph, self.refs, self.head, self.progress.note)
+
     def forget_dropped(self) -> None:
         """Look again which commits' data were dropped, when that is asked for next."""
         self.__dict__.pop("dropped", None)
@@ -323,7 +329,7 @@ class Session:
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
-        problem = try_apply_rule(self.place.backend, self.graph, self.refs, kept)
+        problem = try_apply_rule(self.retention_source, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         keep_described(self.place)

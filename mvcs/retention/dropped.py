@@ -33,7 +33,7 @@ def explained(
     name, hint = short_id(revision.id), "a remote may have them: 'mvcs remote' lists yours"
     with suppress(MvcsError):  # what is damaged beside it is told by fsck
         graph = Graph(store.apart())
-        surveyed = survey(Source(store.backend, graph, RefStore(store.backend), {}), ())
+        surveyed = survey(Source(store.backend, graph, RefStore(store.backend)), ())
         name, near = _named(revision.id, surveyed), nearest_there(revision, surveyed, drops)
         hint = f"the nearest commit that is there is {_named(near.id, surveyed)}; {hint}"
     return DroppedDataError(f"the data of commit {name} were dropped {_when(store.backend, drop)}", hint=hint)

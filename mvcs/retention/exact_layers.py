@@ -6,6 +6,7 @@ A layer is dropped only after the ref that makes it old is durable, and only aft
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from mvcs.errors import MvcsError, UnsupportedFormatError
@@ -23,19 +24,18 @@ SEARCHED = 256
 RULES, PINS = "rules", "pins"  # folders beside that of drops
 
 
-def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> list[ObjectId]:
+def apply_rule(source: Source, kept: int) -> list[ObjectId]:
     """Drop what the rule gives up and return the commits whose exact layer went.
 
     Args:
-        backend: the store.
-        graph: its commits.
-        refs: its branches and tags.
+        source: the store, its history, and what rules go by; its pins are read here.
         kept: how many bounded commits on each branch, from its tip along first parents, keep their layer.
 
     Raises:
         UnsupportedFormatError: a newer version decides what goes from this store.
         MvcsError: a rule or pin cannot be read, or cannot be applied: then nothing goes.
     """
+    backend, graph, refs = source.backend, source.graph, source.refs
     present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
     if not present:
         return []
@@ -43,7 +43,7 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
     _refuse_other_rules(backend)
     ruling = Ruling.of(backend) if has_ruling(backend) else Ruling()
     tips = _tips(graph, refs, HEADS)
-    keep = _kept(Source(backend, graph, refs, ruling.pins), ruling, tips, kept)
+    keep = _kept(replace(source, pins=ruling.pins), ruling, tips, kept)
     kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
     droppable = present - kept_packs
     owners = _owners(graph, tips, droppable)
@@ -52,7 +52,9 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
     found = [item for item in owners if item.id not in keep and item.id not in ruling.pins]
     if not _drop(backend, found, droppable, ruling):
         return []
-    _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)), ruling.pins)
+    if not ruling.of_layer(Layer.EXACT):  # a rule may keep what is out of sight
+        unowned = droppable.difference(*(item.written.exact_packs for item in owners))
+        _finish_drops(backend, unowned, ruling.pins)
     return [revision.id for revision in found]
 
 
@@ -195,10 +197,10 @@ def is_kept(backend: Backend, revision: Revision) -> bool:
     return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)
 
 
-def try_apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> MvcsError | None:
+def try_apply_rule(source: Source, kept: int) -> MvcsError | None:
     """Apply the rule after a commit; what goes wrong is returned, since the commit itself is safe."""
     try:
-        apply_rule(backend, graph, refs, kept)
+        apply_rule(source, kept)
     except MvcsError as error:
         return error
     return None

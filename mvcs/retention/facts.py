@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefStore
 from mvcs.retention.policy import Facts, History
 from mvcs.retention.rules import MICROSECONDS, Keeps, Rule
-from mvcs.store import PARALLEL_READERS, Backend, pack_path, store_time
+from mvcs.store import MOVED_BASES, PARALLEL_READERS, Backend, has_upgrade, pack_path, store_time
 
 Later = Callable[[ObjectId], Mapping[str, float]]
 
@@ -75,15 +76,15 @@ class Source:
         graph: its commits.
         refs: its branches, tags and notes.
         pins: why commits are pinned.
-        heads: where HEADs stand.
+        heads: gives where HEADs stand.
         later: gives the metrics that notes add.
     """
 
     backend: Backend
     graph: Graph
     refs: RefStore
-    pins: Mapping[ObjectId, str]
-    heads: Sequence[Revision] = ()
+    pins: Mapping[ObjectId, str] = field(default_factory=dict)
+    heads: Callable[[], Sequence[Revision]] = tuple
     later: Later = lambda _: {}
 
 
@@ -94,12 +95,12 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
         CorruptionError: a branch, a tag or a commit cannot be read.
     """
     graph, refs = source.graph, source.refs
-    named = Named.of(graph, refs)
-    walk = graph.walk([*named.tips, *source.heads])
+    named, standing = Named.of(graph, refs), source.heads()
+    walk = graph.walk([*named.tips, *standing])
     revisions = {revision.id: revision for revision in islice(walk, limit)}
     kinds = {rule.kind for rule in rules}
     noted = frozenset(refs.listed(NOTES)) if Keeps.BEST in kinds else frozenset()
-    ages = _ages(source.backend, revisions.values()) if Keeps.NEWER in kinds else {}
+    ages = _ages(source.backend, revisions) if Keeps.NEWER in kinds else {}
     before = _steps_before(graph, revisions.values()) if Keeps.EVERY in kinds else {}
     commits = [
         replace(
@@ -115,7 +116,7 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
         for name, tip in named.branches.items()
     }
     tags = {tip.id: name for name, tip in named.tags.items()}
-    heads = frozenset(head.id for head in source.heads)
+    heads = frozenset(head.id for head in standing)
     return Survey(revisions, named, History(commits, lines, tags, source.pins, heads))
 
 
@@ -142,14 +143,30 @@ def _steps_before(graph: Graph, revisions: Iterable[Revision]) -> dict[ObjectId,
     }
 
 
-def _ages(backend: Backend, revisions: Iterable[Revision]) -> dict[ObjectId, int | None]:
-    """Return how old the files are that end commits, in microseconds by the store's clock."""
-    now, found = store_time(backend), list(revisions)
+def _ages(backend: Backend, revisions: Mapping[ObjectId, Revision]) -> dict[ObjectId, int | None]:
+    """Return how old commits are in microseconds by the store's clock; the newest come first."""
+    now, found = store_time(backend), list(revisions.values())
     if now is None:
         return {}
     with ThreadPoolExecutor(PARALLEL_READERS) as pool:
         written = list(pool.map(lambda item: backend.modified(pack_path(item.written.pack)), found))
+    # Ended anew, a commit lies in a younger file than it is.
+    moved = has_upgrade(backend, MOVED_BASES)
+    begun, made = backend.modified(DESCRIPTION_FILE) if moved else None, _made(revisions)
+    times = (
+        time if time is None or begun is None else min(time, max(begun, made[item.id]))
+        for item, time in zip(found, written, strict=True)
+    )
     return {
         item.id: None if time is None else int(max(0.0, now - time) * MICROSECONDS)
-        for item, time in zip(found, written, strict=True)
+        for item, time in zip(found, times, strict=True)
     }
+
+
+def _made(revisions: Mapping[ObjectId, Revision]) -> dict[ObjectId, float]:
+    """Return when commits were made, as they say; a clock that was behind is not believed over a parent's."""
+    made: dict[ObjectId, float] = {}
+    for key, revision in reversed(list(revisions.items())):
+        before = (made[parent] for parent in revision.commit.parents if parent in made)
+        made[key] = max(revision.commit.time / MICROSECONDS, *before, float("-inf"))
+    return made

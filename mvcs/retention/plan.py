@@ -84,7 +84,7 @@ class Plan:
             MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
         """
         rules = [rule for layer in Layer for rule in ruling.of_layer(layer)]
-        surveyed = survey(source, rules)
+        surveyed = survey(replace(source, pins=ruling.pins), rules)
         verdicts = {
             layer: judge(ruling.of_layer(layer), surveyed.history)
             for layer in Layer

@@ -1,5 +1,7 @@
 """Which exact layers stay: the newest two of each branch and tagged ones; the rest goes, on record."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from mvcs.refs import RefStore
 from mvcs.repository import Repository
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.retention.exact_layers import apply_rule
+from mvcs.retention.facts import Source
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name, pack_path
@@ -146,10 +149,10 @@ def test_a_drop_that_was_recorded_and_not_carried_out_is_carried_out_later(repo)
     # Also when no branch leads to its commit any more.
     orphan = pack_path("ab" * 32, exact=True)
     backend.put(orphan, b"rest of a layer")
-    assert apply_rule(*opened(repo), 2) == []
+    assert apply_rule(Source(*opened(repo)), 2) == []
     assert "ab" * 32 in exact_packs(backend)
     DropLog(backend).append((Drop(graph.get(bytes.fromhex(repo.head().id)).id, ("ab" * 32,), 0),))
-    assert apply_rule(backend, Graph(ObjectStore(backend)), refs, 2) == []
+    assert apply_rule(Source(backend, Graph(ObjectStore(backend)), refs), 2) == []
     assert len(exact_packs(backend)) == 2
     assert repo.fsck().ok
 
@@ -275,3 +278,38 @@ def test_a_pin_between_record_and_deletion_keeps_the_layer(repo, monkeypatch):
     assert kept(repo) == {0, 1, 2}
     commit(repo, 3)
     assert kept(repo) == {0, 2, 3}
+
+
+def test_after_a_commit_rules_go_by_notes_as_when_they_are_applied(repo):
+    for step in range(3):
+        repo.commit(state(step), step=step, metrics={"loss": 1.0}, bins=8)
+    repo.note("step:1", {"loss": 0.1})
+    repo.set_retention(layer="exact", best="1:min:loss")
+    assert {item.step for item in repo.apply_retention(dry_run=True).kept} == {1, 2}
+    for step in (3, 4):
+        repo.commit(state(step), step=step, metrics={"loss": 1.0}, bins=8)
+    assert kept(repo) == {1, 4}
+
+
+def test_after_a_commit_head_keeps_its_layer_as_when_rules_are_applied(repo):
+    for step in range(2):
+        commit(repo, step)
+    repo.set_retention(layer="exact", last=1, force=True)
+    (Path(repo.top) / ".mvcs/HEAD").write_text(f"{repo.resolve('HEAD').id}\n")
+    repo.commit(state(2), step=2, bins=8, branch="main")
+    repo.commit(state(3), step=3, bins=8, branch="main")
+    assert kept(repo) == {1, 3}
+
+
+def test_a_layer_that_came_back_stays_where_a_rule_may_keep_it_out_of_sight(repo, monkeypatch):
+    monkeypatch.setattr("mvcs.retention.exact_layers.SEARCHED", 2)
+    commit(repo, 0)
+    backend, *_ = opened(repo)
+    [old] = [(path, backend.read(path)) for path in backend.list("exact")]
+    for step in (1, 2):
+        commit(repo, step)
+    backend.put(*old)
+    repo.set_retention(layer="exact", every=3)
+    for step in (4, 5):
+        commit(repo, step)
+    assert 0 in kept(repo)

@@ -296,3 +296,21 @@ def test_every_rehearsal_gives_the_same_answer(work: Path) -> None:
     assert found[0] == found[1] == found[2]
     assert found[0].written == pytest.approx(done.written, rel=0.05)
     assert found[0].bytes == pytest.approx(done.bytes, rel=0.05)
+
+
+def test_what_was_ended_anew_is_as_old_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are young; a clock that was behind is believed no further than its parents and the store."""
+    now = time.time()
+    monkeypatch.setattr("time.time_ns", lambda: round((now - 40 * 86400) * 1e9))
+    with Repository.init(tmp_path) as repo:
+        for number in range(3):
+            repo.commit(state(number), step=number)
+    monkeypatch.undo()
+    with Repository.open(tmp_path) as repo:
+        repo.commit(state(3), step=3)
+        repo.compact(max_depth=0)
+        repo.set_retention(newer="14d")
+        assert repo.apply_retention(dry_run=True).dropped == []
+        os.utime(tmp_path / ".mvcs/mvcs.json", (now - 20 * 86400,) * 2)
+        found = repo.apply_retention(dry_run=True, force=True)
+        assert {item.step for item in found.dropped} == {0, 1, 2}

@@ -52,7 +52,7 @@ class MadeRoom:
         session = self.session
         remove_leftovers(session.place)
         kept = session.place.config.integer("retention.exact_layers")
-        problem = try_apply_rule(session.place.backend, session.graph, session.refs, kept)
+        problem = try_apply_rule(session.retention_source, kept)
         if problem is not None:
             raise problem
 

@@ -1,14 +1,14 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
-from mvcs.objects import ObjectId, short_id
+from mvcs.objects import short_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
-from mvcs.repository.commit_info import later_metrics
+from mvcs.repository.rule_source import rule_source
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, is_kept
@@ -45,18 +45,13 @@ class Retained:
         there = RemoteStore.named(session, remote).open(session, make=False)
         return cls(session, there.store, there.graph, there.refs, remote)
 
-    def source(self, pins: Mapping[ObjectId, str]) -> Source:
-        """Return what facts are read from."""
-        return Source(self.store.backend, self.graph, self.refs, pins, tuple(self._heads()), self._later)
-
-    def _heads(self) -> Iterator[Revision]:
-        """Yield where HEAD stands; which HEADs stand on commits of a remote, nobody here knows."""
-        head = None if self.remote else self.session.head()
-        if head is not None:
-            yield head
-
-    def _later(self, commit: ObjectId) -> Mapping[str, float]:
-        return later_metrics(self.refs, commit, self.session.progress.note)
+    @property
+    def source(self) -> Source:
+        """What facts are read from."""
+        if self.remote is None:
+            return self.session.retention_source
+        tell = self.session.progress.note
+        return rule_source(self.store.backend, self.graph, self.refs, lambda: None, tell)
 
     def plan(self, ruling: Ruling) -> Plan:
         """Judge every commit by rules.
@@ -64,7 +59,7 @@ class Retained:
         Raises:
             MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
         """
-        return Plan.of(self.source(ruling.pins), ruling)
+        return Plan.of(self.source, ruling)
 
     def tried(self, ruling: Ruling, *, force: bool) -> list[str]:
         """Check rules against the history there is; return what a person should know of them.
