@@ -72,8 +72,8 @@ def _budget(value: str) -> Setting:
 
 
 def _size(value: str) -> Setting:
-    if parse_size(value) is None:
-        raise ValueError("a size such as 500GB or 1.5TiB")
+    if not parse_size(value):  # nothing at all would be no room for a single commit
+        raise ValueError("a size such as 500GB or 1.5TiB; 'mvcs config --unset' takes the limit away")
     return value
 
 
@@ -84,6 +84,7 @@ def _plain(value: str) -> Setting:
 
 
 MAX_BYTES = "store.max_bytes"
+_SLIP = 0.9
 EMAIL = "an address goes into the name: mvcs config --global user.name 'Ada Lovelace <ada@example.org>'"
 MAX_TENSOR_ERROR = 0.7
 """Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
@@ -246,6 +247,10 @@ def writable_options(options: Mapping[str, object], *, plain: bool) -> dict[str,
 
 def _parsed(key: str, value: str, *, plain: bool) -> Setting:
     parse = _parser_of(key)
+    # Options of a store may have any name; one that is nearly a setting is a slip.
+    near = meant(key, [MAX_BYTES], _SLIP) if key != MAX_BYTES else ""
+    if near:
+        raise UsageError(f"there is no setting '{key}'", hint=near)
     _refuse_secret(key, value, plain=plain)
     try:
         return parse(value)

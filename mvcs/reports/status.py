@@ -30,6 +30,7 @@ class Status(Report):
         others: files that are no checkpoints, and that the commit does not hold; a commit of the whole folder
             takes them too. A hidden folder, which is not looked into, ends in a slash.
         conflicts: branches of commits that could not go on this one, as another writer was first.
+        room: bytes that packs take, and that `store.max_bytes` allows; None without a limit.
         refused: why a commit of the whole folder is refused, by the files and folders that it is refused for.
     """
 
@@ -44,3 +45,4 @@ class Status(Report):
     others: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    room: tuple[int, int] | None = None

@@ -11,6 +11,8 @@ from mvcs.reports import as_size
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
 
 LISTED_EVERY = 64
+EXACT_LAYERS = "retention.exact_layers"
+_MUCH = 0.05
 _RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
 
 
@@ -71,6 +73,26 @@ class Quota:
         """Count anew."""
         self._taken, self._commits = sum(self.sizes().values()), 0
 
+    @property
+    def room(self) -> tuple[int, int] | None:
+        """How many bytes packs take, and how many they may; None without a limit."""
+        if self.limit is None:
+            return None
+        self.look()
+        return self._taken or 0, self.limit
+
+    @property
+    def told(self) -> str | None:
+        """What whoever sets the limit should know: that it is passed already."""
+        room = self.room
+        if room is None or room[0] <= room[1]:
+            return None
+        taken, limit = map(as_size, room)
+        return (
+            f"the store takes {taken} already, and {limit} are allowed: nothing is committed before "
+            f"'mvcs retention apply' and 'mvcs gc' made room"
+        )
+
     def sizes(self) -> dict[str, int]:
         """Return the bytes of every pack by its path."""
         return self.backend.sizes(VALUE_FOLDER) | self.backend.sizes(EXACT_FOLDER)
@@ -88,7 +110,9 @@ class Quota:
         limit, taken = self.limit or 0, sum(sizes.values())
         self._taken = taken
         wish = f", this commit {as_size(more)} more" if more else ""
-        said = f"the store takes {as_size(taken)}{wish}, and {MAX_BYTES} allows {as_size(limit)}"
+        said = (
+            f"the store takes {as_size(taken)}{self._layers()}{wish}, and {MAX_BYTES} allows {as_size(limit)}"
+        )
         tips = sum(sizes.get(name, 0) for name in self._needed_now(graph, refs))
         if tips > limit:
             alone = f"what the tips of branches need takes {as_size(tips)} alone"
@@ -100,6 +124,14 @@ class Quota:
             found = NoRoomError(f"nothing was committed: {said}", hint=f"{hint}; {_RAISE}")
         found.more = more
         return found
+
+    def _layers(self) -> str:
+        """Say how much of it are exact layers, where that is much: fewer of them may be kept."""
+        exact = sum(self.backend.sizes(EXACT_FOLDER).values())
+        if not self._taken or exact < _MUCH * self._taken:
+            return ""
+        share = f"{100 * exact / self._taken:.0f} % of it exact layers"
+        return f" ({share}: 'mvcs config {EXACT_LAYERS} 1' keeps one)"
 
     def _needed_now(self, graph: Graph, refs: RefStore) -> set[str]:
         needed: set[str] = set()

@@ -5,7 +5,7 @@ from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_
 from .facts import Source
 from .pins import pin, unpin
 from .plan import Plan, Ruling, commit_names
-from .rule_words import RuleWords, rules_from
+from .rule_words import RuleWords, age, rules_from
 from .rules import Layer, set_rules
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "RuleWords",
     "Ruling",
     "Source",
+    "age",
     "carry_drops",
     "commit_names",
     "drop_layers",

@@ -104,8 +104,7 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
     before = _steps_before(graph, revisions.values()) if Keeps.EVERY in kinds else {}
     commits = [
         replace(
-            _facts(revision, source.later(key) if key.hex() in noted else {}),
-            age=ages.get(key),
+            _facts(revision, source.later(key) if key.hex() in noted else {}, ages.get(key)),
             before=before.get(key),
         )
         for key, revision in revisions.items()
@@ -120,11 +119,11 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
     return Survey(revisions, named, History(commits, lines, tags, source.pins, heads))
 
 
-def _facts(revision: Revision, later: Mapping[str, float]) -> Facts:
+def _facts(revision: Revision, later: Mapping[str, float], age: int | None) -> Facts:
     commit = revision.commit
     metrics = {**dict(commit.metrics), **later}
     goals = {name: goal for name in metrics if (goal := commit.goal(name))}
-    return Facts(revision.id, commit.step, metrics, goals)
+    return Facts(revision.id, commit.step, metrics, goals, age)
 
 
 def _steps_before(graph: Graph, revisions: Iterable[Revision]) -> dict[ObjectId, int | None]:

@@ -10,35 +10,63 @@ if TYPE_CHECKING:
     from mvcs.upkeep import Garbage, GcReport
 
 HOUR_SECONDS = 3600
+LISTED = 8
 
 
-def collected(report: "GcReport") -> list[str]:
-    """Return each file that goes and why, what waits, and what to do next."""
+def collected(report: "GcReport", *, verbose: bool = False) -> list[str]:
+    """Return each file that goes and why, what waits, and what to do next; many of one kind on one line."""
     verb = "deleted" if report.executed else "would delete"
     says = "condemned" if report.executed else "would condemn"
+    later = [] if report.executed else [item for item in report.condemned if item.is_condemned]
+    anew = [item for item in report.condemned if item not in later]
     lines = [f"{verb} the branch {printable(name)}: another one contains it" for name in report.branches]
-    lines += [_line(verb, item) for item in report.garbage]
-    lines += [f"{_line(says, item)}; it goes {_when(item.left)}" for item in report.condemned]
-    lines += [_line("waits", item) for item in report.waiting]
+    most = len(report.garbage) + len(report.condemned) + len(report.waiting) if verbose else LISTED
+    lines += _listed(verb, report.garbage, most)
+    lines += _listed(says, anew, most)
+    lines += _listed("condemned:", later, most)
+    lines += _listed("waits", report.waiting, most)
     total = f"{verb} {count(len(report.garbage), 'file')}, {size(report.bytes)}"
-    if report.condemned:
-        total += f"; {says} {_sum(report.condemned)}"
-    if report.waiting:
-        total += f"; {_sum(report.waiting)}, younger than the grace"
-    return [*lines, total, *map(printable, report.notes), *_advice(report)]
+    total += f"; {says} {_sum(anew)}" if anew else ""
+    total += f"; would delete {_sum(later)} {_when(min(item.left for item in later))}" if later else ""
+    total += f"; {_sum(report.waiting)}, younger than the grace" if report.waiting else ""
+    return [*lines, total, *map(printable, report.notes), *_advice(report, anew)]
+
+
+def _listed(verb: str, items: "list[Garbage]", most: int) -> list[str]:
+    """Return a line for each file; of many that have one reason, a line for all of them."""
+    if len(items) <= most:
+        ends = (f"; it goes {_when(item.left)}" if item.left else "" for item in items)
+        return [f"{_line(verb, item)}{end}" for item, end in zip(items, ends, strict=True)]
+    reasons: dict[str, list[Garbage]] = {}
+    for item in items:
+        reasons.setdefault(item.reason, []).append(item)
+    return [f"{verb} {_sum(found)}: {reason} (-v lists them)" for reason, found in reasons.items()]
 
 
 def _sum(items: "list[Garbage]") -> str:
     return f"{count(len(items), 'file')}, {size(sum(item.bytes for item in items))}"
 
 
-def _advice(report: "GcReport") -> list[str]:
+def _advice(report: "GcReport", anew: "list[Garbage]") -> list[str]:
     if report.executed:
         first = min((item.left for item in report.condemned), default=0.0)
-        return [f"'mvcs gc --execute' {_when(first)} deletes what is still condemned"] if first else []
-    if report.garbage or report.branches:
-        return ["'mvcs gc --execute' deletes it"]
-    return ["'mvcs gc --execute' condemns it, and deletes it later"] if report.condemned else []
+        said = [f"'mvcs gc --execute' {_when(first)} deletes what is still condemned"] if first else []
+    elif report.garbage or report.branches:
+        said = ["'mvcs gc --execute' deletes it"]
+    else:
+        said = ["'mvcs gc --execute' condemns it, and deletes it later"] if anew else []
+    return [*said, *_hurry(report)]
+
+
+def _hurry(report: "GcReport") -> list[str]:
+    """Say how long what is left waits at least, and how one hurries."""
+    if not (report.waiting or report.condemned):
+        return []
+    hurry = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' deletes at once"
+    if not report.waiting:
+        return [hurry]
+    left = report.grace - max(item.age for item in report.waiting)
+    return [f"the oldest that waits is past the grace {_when(max(left, 1.0))}; {hurry}"]
 
 
 def _when(seconds: float) -> str:

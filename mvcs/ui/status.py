@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count
+from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME 
 def lines(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
     result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
-    result += [*_remote(value), *_conflicts(value)]
+    result += [*_remote(value), *_conflicts(value), *_room(value)]
     missing = "Its commit cannot be read: see below" if value.unreadable else "No commit yet"
     result.append(oneline(value.head, [], screen) if value.head else missing)
     differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]
@@ -79,6 +79,13 @@ def _remote(value: "Status") -> list[str]:
     parts = [f"{count(commits, 'commit')} {side}" for side, commits in sides.items() if commits]
     todo = "mvcs push" if not behind else "mvcs pull" if not ahead else "mvcs pull says what can be done"
     return [f"{' and '.join(parts)} {upstream}, as last fetched ({todo})"]
+
+
+def _room(value: "Status") -> list[str]:
+    if value.room is None:
+        return []
+    taken, limit = map(size, value.room)
+    return [f"The store takes {taken} of {limit} (store.max_bytes)"]
 
 
 def _conflicts(value: "Status") -> list[str]:

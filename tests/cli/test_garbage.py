@@ -39,6 +39,12 @@ def test_it_plans_then_condemns_then_deletes(console):
     assert "deleted 0 files, 0 B; condemned 1 file" in first
     assert "'mvcs gc --execute' in 24 hours deletes what is still condemned" in first
     assert pack.exists()
+    again = console("gc").out
+    assert f"condemned: {path}" in again
+    assert "would delete 1 file" in again
+    assert "in 24 hours" in again
+    assert "would condemn" not in again
+    assert "'mvcs gc --execute --grace 0 --wait 0' deletes at once" in again
     [record] = (console.folder / ".mvcs/gc").iterdir()
     written = time.time() - 25 * 3600
     os.utime(record, (written, written))
@@ -73,3 +79,26 @@ def test_it_collects_in_a_remote(console):
 def test_a_grace_below_zero_is_refused(console):
     console("init")
     assert "grace" in console("gc", "--grace", "-1", code=2).err
+
+
+def test_lengths_of_time_and_a_dry_run_are_said_as_elsewhere(console):
+    pack = lost_pack(console.folder)
+    assert "would condemn" in console("gc", "--dry-run", "--grace", "14d", "--wait", "36h").out
+    waits = console("gc", "--grace", "3w").out
+    assert "younger than the grace" in waits
+    assert "the oldest that waits is past the grace in 24 hours" in waits
+    assert "such as 14d or 36h" in console("gc", "--grace", "soon", code=2).err
+    assert "give one of them" in console("gc", "--dry-run", "--execute", code=2).err
+    assert pack.exists()
+
+
+def test_many_files_that_go_for_one_reason_are_one_line(console):
+    with Repository.init(console.folder) as repo:
+        for number in range(12):
+            repo.commit({"w": np.full(50, number)}, step=number)
+        repo.set_retention(last=1, force=True)
+        repo.apply_retention(force=True)
+    said = console("gc").out.splitlines()
+    assert sum(line.startswith("waits ") for line in said) == 1
+    assert "(-v lists them)" in said[0]
+    assert sum(line.startswith("waits packs/") for line in console("gc", "-v").out.splitlines()) > 8

@@ -173,3 +173,41 @@ def test_asking_counts_nothing(tmp_path: Path) -> None:
         quota.note(1)
     assert quota.is_passed()
     assert quota.is_near(0)
+
+
+def test_whoever_sets_it_below_what_is_there_hears_it(repo: Repository, tmp_path: Path) -> None:
+    taken = sum(packs(tmp_path).values())
+    with Repository.open(tmp_path) as again:
+        again.config_set("store.max_bytes", str(taken - 1))
+    assert limited(repo, taken - 1).status().room == (taken, taken - 1)
+    assert Quota.of(repo._session.place.backend, repo._session.place.config).told.startswith(
+        "the store takes "
+    )
+    assert limited(repo, taken + 1)._session.quota.told is None
+    repo.config_unset("store.max_bytes")
+    with Repository.open(tmp_path) as again:
+        assert again.status().room is None
+
+
+def test_no_room_at_all_is_no_quota(repo: Repository) -> None:
+    with pytest.raises(UsageError, match="takes the limit away"):
+        repo.config_set("store.max_bytes", "0")
+
+
+def test_a_refusal_says_what_exact_layers_take(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        for number in range(3):
+            repo.commit(state(number, ROWS), step=number, step_size=0.5)
+        repo.config_set("store.max_bytes", str(sum(packs(tmp_path).values()) + 100))
+    with (
+        Repository.open(tmp_path) as repo,
+        pytest.raises(StorageError, match=r"% of it exact layers") as caught,
+    ):
+        repo.commit(state(9, ROWS), step=9, step_size=0.5)
+    assert "retention.exact_layers 1" in str(caught.value)
+
+
+def test_a_setting_that_is_nearly_it_is_a_slip(repo: Repository) -> None:
+    with pytest.raises(UsageError, match=r"no setting 'store\.maxbytes'") as caught:
+        repo.config_set("store.maxbytes", "5GB", plain=True)
+    assert "store.max_bytes" in str(caught.value.hint)

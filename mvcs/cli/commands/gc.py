@@ -1,41 +1,70 @@
 """`mvcs gc`: delete what nothing needs."""
 
+from contextlib import suppress
+
 import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
-from mvcs.config import GRACE_DAYS
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
+from mvcs.errors import UsageError
 from mvcs.ui import garbage
 
 EXAMPLE = """
 mvcs gc
 mvcs gc --execute
-mvcs gc --grace 30 --json
+mvcs gc --grace 30d --json
 mvcs gc --remote origin --execute
 """
 
 
+def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Return a length of time in days, from `14d`, `36h` or plain days."""
+    if value is None:
+        return None
+    from mvcs.retention import age
+
+    with suppress(ValueError):
+        return float(value)
+    try:
+        return age(value) / (DAY_SECONDS * 1_000_000)
+    except UsageError as error:
+        raise click.BadParameter(
+            f"'{value}' is no length of time such as 14d or 36h", context, parameter
+        ) from error
+
+
 @declare("gc", "delete what nothing needs", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.option("--execute", is_flag=True, help="Do it. Without this the plan is shown.")
+@click.option("--dry-run", is_flag=True, help="Show the plan (also without this).")
+@click.option("-v", "--verbose", is_flag=True, help="List every file, also where there are many.")
 @click.option(
     "--grace",
-    type=float,
-    default=GRACE_DAYS,
+    default=f"{GRACE_DAYS:g}d",
     show_default=True,
-    metavar="DAYS",
+    metavar="AGE",
+    callback=_days,
     help="Keep packs younger than this: a writer elsewhere may be about to name them.",
 )
 @click.option(
     "--wait",
-    type=float,
-    metavar="DAYS",
+    metavar="AGE",
+    callback=_days,
     help="Condemn packs so long before they are deleted: by default a day, or the grace if that is shorter.",
 )
 @click.option(
     "--remote", metavar="NAME", shell_complete=completers.remote, help="Collect in the store of this remote."
 )
-def command(session: Session, execute: bool, grace: float, wait: float | None, remote: str | None) -> None:
+def command(
+    session: Session,
+    execute: bool,
+    dry_run: bool,
+    verbose: bool,
+    grace: float,
+    wait: float | None,
+    remote: str | None,
+) -> None:
     """Show the packs of this store that no commit needs; condemn them, and later delete them.
 
     The first run with --execute condemns: it records that these packs will go, so that a writer which
@@ -53,6 +82,8 @@ def command(session: Session, execute: bool, grace: float, wait: float | None, r
 
     Once packs were condemned, versions of mvcs from before that can read the store and not write to it.
     """
+    if execute and dry_run:
+        raise click.UsageError("--execute does it, and --dry-run does not: give one of them")
     with session.repository() as repository:
         report = repository.gc(grace_days=grace, wait_days=wait, execute=execute, remote=remote)
-        session.answer(report, garbage.collected(report))
+        session.answer(report, garbage.collected(report, verbose=verbose))

@@ -2,10 +2,11 @@
 
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.refs import HEADS, TAGS
 from mvcs.reports import (
     CommitInfo,
@@ -49,7 +50,13 @@ class Looking(Verbs):
             list(files.others),
             [] if branch is None else conflicts_of(session, branch),
             dict(files.refused),
+            self._room(),
         )
+
+    def _room(self) -> tuple[int, int] | None:
+        with suppress(StorageError):  # of a store that cannot be reached the rest is told all the same
+            return self._session.quota.room
+        return None
 
     def log(  # noqa: PLR0913 - the verb's own keywords
         self,

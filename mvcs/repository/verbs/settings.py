@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from mvcs.config import MAX_BYTES
 from mvcs.local import UserConfig, check_place, shown_setting
 from mvcs.repository.failure_log import FailureLog
+from mvcs.repository.quota import Quota
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -29,6 +31,9 @@ class Settings(Verbs):
         if section != key and key.startswith(("store.", "remote.")):
             check_place(place.trust, section, value, {}, plain=plain)
         place.config.set(key, value, plain=plain)
+        told = Quota.of(place.backend, place.config).told if key == MAX_BYTES else None
+        if told:
+            self._session.progress.note(told)
 
     def config_unset(self, key: str) -> None:
         """Remove a setting."""

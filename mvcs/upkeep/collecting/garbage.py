@@ -122,7 +122,7 @@ class _Collection:
             if left is None:
                 waiting.append(garbage)
             elif left:
-                condemned.append(replace(garbage, left=left))
+                condemned.append(replace(garbage, left=left, is_condemned=self._said(item) is not None))
             else:
                 going.append(garbage)
         size = sum(item.bytes for item in going)
@@ -132,11 +132,17 @@ class _Collection:
     def _left(self, item: Found) -> float | None:
         """Return how long a file still waits once it is condemned; None where it is too young for that."""
         if item.reason == UNREACHED and self._backend.exclusive:
-            left = self._collector.left(pack_name(item.path) or "")
+            left = self._said(item)
             if left is not None:
                 return left
             return self._collector.wait if item.age >= self._grace else None
         return 0.0 if item.age >= patience(item, self._grace) else None
+
+    def _said(self, item: Found) -> float | None:
+        """Return how long a file still waits by what the log says; None where that condemns it not."""
+        if item.reason != UNREACHED or not self._backend.exclusive:
+            return None
+        return self._collector.left(pack_name(item.path) or "")
 
     def _executed(self, plan: GcReport, live: set[str], reach: Reach) -> GcReport:
         """Do what was planned, as far as it is still so when it is done."""

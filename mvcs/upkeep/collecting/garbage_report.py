@@ -15,6 +15,7 @@ class Garbage(Report):
         age: seconds since it was written, by the store's clock.
         reason: why nothing needs it.
         left: seconds that it still waits, where it is condemned.
+        is_condemned: whether that was said by an earlier run.
     """
 
     path: str
@@ -22,6 +23,7 @@ class Garbage(Report):
     age: float
     reason: str
     left: float = 0.0
+    is_condemned: bool = False
 
 
 @dataclass(frozen=True)
