@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -101,3 +102,32 @@ def test_a_forked_child_leaves_what_its_parent_writes(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert (tmp_path / "packs/ab/x.pack").read_bytes() == b"content"
+
+
+def test_a_folder_of_packs_goes_with_the_last_of_them(tmp_path: Path, synced: set[int]) -> None:
+    one, other = LocalBackend(tmp_path / "base"), LocalBackend(tmp_path / "base")
+    for backend in (one, other):
+        backend.put("packs/ab/x.pack", b"content")
+        backend.put("packs/ab/y.pack", b"content")
+        one.delete("packs/ab/x.pack")
+        assert (tmp_path / "base/packs/ab").is_dir()
+        one.delete("packs/ab/y.pack")
+        assert list((tmp_path / "base/packs").iterdir()) == []
+    synced.clear()
+    one.put("packs/ab/x.pack", b"content")
+    assert (tmp_path / "base/packs").stat().st_ino in synced
+    one.put("refs/heads/main/0", b"record")
+    one.delete("refs/heads/main/0")
+    assert (tmp_path / "base/refs/heads/main").is_dir()
+
+
+def test_who_writes_where_others_delete_makes_the_folder_again(tmp_path: Path) -> None:
+    def work(name: str) -> None:
+        backend = LocalBackend(tmp_path / "base")
+        for _ in range(100):
+            backend.put(f"packs/ab/{name}.pack", b"content")
+            backend.delete(f"packs/ab/{name}.pack")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, "abcd"))
+    assert list((tmp_path / "base/packs").iterdir()) == []

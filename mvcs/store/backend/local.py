@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import stat
 from collections.abc import Iterator
 from typing import IO
@@ -21,6 +22,9 @@ _HINTS = {
     errno.EACCES: "check the permissions of the folder",
     errno.EPERM: "the file system refused; hard links are needed for safe ref updates",
 }
+_FANNED_OUT = re.compile(r"[a-z]+/[0-9a-f]{2}/[^/]+")  # files whose folder is one of many that are alike
+_HEX = re.compile(r"[0-9a-f]{2}")
+_TRIES = 64
 _FOLDERS = 4096  # that are remembered as durable; each note of a commit has one
 
 
@@ -151,6 +155,9 @@ class LocalBackend(Backend):
         with _translated("delete", self.root / name):
             self._refuse_links(name)
             (self.root / name).unlink(missing_ok=True)
+        if _FANNED_OUT.fullmatch(name):
+            with contextlib.suppress(OSError):  # mostly others are in it; and whoever needs it makes it again
+                (self.root / name).parent.rmdir()
 
     def inside(self, name: str) -> bool:
         """See `Backend.inside`."""
@@ -219,9 +226,18 @@ class LocalBackend(Backend):
             OSError: it cannot be moved.
             StorageError: a folder of its path is a link.
         """
-        target = self._parent_of(name)
-        temporary.replace(target)
-        sync_folder(target.parent)
+        sync_folder(self._moved(temporary, name).parent)
+
+    def _moved(self, temporary: pathlib.Path, name: str) -> pathlib.Path:
+        for _ in range(_TRIES):
+            # Who deletes the last pack of a folder takes the folder too, maybe just now.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                target = self._parent_of(name)
+                temporary.replace(target)
+                return target
+            if not temporary.exists():
+                break
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(temporary))
 
     def keep(self, name: str) -> None:
         """See that a file outlives a power cut that another writer gave its name, and may not have come to.
@@ -248,7 +264,10 @@ class LocalBackend(Backend):
             sync_folder(folder.parent)
             if len(self._durable) >= _FOLDERS:
                 self._durable.clear()
-            self._durable.add(folder)
+            if not _HEX.fullmatch(
+                folder.name
+            ):  # those go with their last file, and may be another's next time
+                self._durable.add(folder)
 
 
 class _StagedFile(Staged):
