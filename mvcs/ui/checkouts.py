@@ -4,8 +4,8 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
+from mvcs.ui.problems import problem_lines
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
@@ -175,14 +175,7 @@ def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
     result += map(_looked, report.looks) if report.sample is None else [_sampled(report.sample)]
-    alike: dict[tuple[str, str, str | None], list[str]] = {}
-    for problem in report.problems:
-        alike.setdefault((problem.kind, problem.message, problem.hint), []).append(problem.subject)
-    for (kind, message, hint), subjects in alike.items():
-        line = f"{kind}: {printable(some_of(subjects, NAMED))}: {printable(message)}"
-        result.append(screen.paint(line, "bad"))
-        if hint:
-            result.append(f"  hint: {printable(hint)}")
+    result += problem_lines(report.problems, screen)
     verdict = (
         screen.paint("ok", "good")
         if report.ok

@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
+from mvcs.ui.problems import problem_lines
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports import Loss, Mended, Problem, RepairReport
+    from mvcs.reports import Loss, Mended, RepairReport
 
 NAMED = 4  # tensors of one commit
+LOSSES = 12  # lines
 _LAYERS = {"value": "", "exact": "exact values of "}
 
 
@@ -20,9 +22,10 @@ def repaired(report: "RepairReport", screen: Screen) -> list[str]:
     lines += [_mended(one, executed=report.executed) for one in report.mended]
     if report.aside:
         lines.append(f"what lay there is kept below .mvcs/damaged: {count(len(report.aside), 'file')}")
-    for problem in report.problems:
-        lines += _problem(problem, screen)
-    lines += [screen.paint(_loss(loss), "bad") for loss in report.losses]
+    lines += problem_lines(report.problems, screen)
+    lines += [screen.paint(_loss(loss), "bad") for loss in report.losses[:LOSSES]]
+    if len(report.losses) > LOSSES:
+        lines.append(f"and {count(len(report.losses) - LOSSES, 'loss', 'losses')} more, which --json names")
     return [*lines, _verdict(report, screen)]
 
 
@@ -30,12 +33,6 @@ def _mended(one: "Mended", *, executed: bool) -> str:
     verb = "mended" if executed else "would mend"
     rest = "" if one.whole else "; it is not as it was, and what was whole of it can be read again"
     return f"{verb} {printable(one.path)} ({size(one.bytes)}): {printable(one.how)}{rest}"
-
-
-def _problem(problem: "Problem", screen: Screen) -> list[str]:
-    said = f"{problem.kind}: {printable(problem.subject)}: {printable(problem.message)}"
-    hint = [f"  hint: {printable(problem.hint)}"] if problem.hint else []
-    return [screen.paint(said, "bad"), *hint]
 
 
 def _loss(loss: "Loss") -> str:

@@ -68,3 +68,15 @@ def test_fsck_takes_one_level(console):
     assert "copied from 'origin'" in console("repair").out
     assert "1 pack of all in turn" in console("fsck", "--sample", "1%").out
     assert pack.exists()
+
+
+def test_what_one_lost_pack_costs_is_said_once(console):
+    with Repository.init(console.folder) as repo:
+        for number in range(20):
+            repo.commit({"w": np.arange(500.0) + number, "b": np.ones(3)}, step=number)
+        name = repo._session.resolver.resolve("step:0").written.pack
+        (repo._session.place.local / "packs" / name[:2] / f"{name}.pack").unlink()
+    lines = console("repair", "--dry-run", code=CORRUPTION).out.splitlines()
+    assert sum(line.startswith("commit: ") for line in lines) == 1
+    assert sum(line.startswith("lost of ") for line in lines) <= 12
+    assert "mvcs fsck" not in "".join(lines)
