@@ -45,6 +45,7 @@ from .forms import (
 )
 from .ids import (
     ABBREVIATED,
+    HALF_BYTES,
     MIN_PREFIX,
     Digest,
     FileName,
@@ -52,6 +53,7 @@ from .ids import (
     ObjectId,
     as_half,
     as_id,
+    as_ids,
     checksum,
     digest,
     half,
@@ -104,6 +106,7 @@ __all__ = [
     "DTYPES",
     "EVALUATION_CLASS",
     "EXACT",
+    "HALF_BYTES",
     "HOLDS_KEY",
     "INLINE_BYTES",
     "MAX_ALIKE",
@@ -158,6 +161,7 @@ __all__ = [
     "as_float",
     "as_half",
     "as_id",
+    "as_ids",
     "as_integer",
     "as_list",
     "as_pairs",

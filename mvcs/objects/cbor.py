@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from mvcs.errors import CorruptionError, StateError
+from mvcs.objects.cbor_runs import FEW, RUN_HEADS, pairs_at, strings_at
 
 Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | None"
 
@@ -33,9 +34,10 @@ _KNOWN: dict[int, Value] = {
 }
 # An id is so many bytes behind a head of two; arrays of few items have a head of one.
 _SHORT_BYTES, _ID = _BYTES << 5 | 24, 32
-_ID_ITEM, _FEW = _ID + 2, 7  # arrays of more items than these few may be all ids, as in footers
 _SHORT_ARRAYS = {_ARRAY << 5 | count: count for count in range(24)}
 _ID_HEAD, _NOTHING = bytes([_SHORT_BYTES, _ID]), bytes([_NULL])
+_HALF = 16
+_HALF_HEAD = bytes([_BYTES << 5 | _HALF])
 _DOUBLE = struct.Struct(">d")
 _SMALL = 256  # arguments of which the heads stand in a table
 _HEADS = [
@@ -92,6 +94,11 @@ def id_item(identifier: bytes | None) -> bytes:
     return _NOTHING if identifier is None else _ID_HEAD + identifier
 
 
+def half_item(identifier: bytes) -> bytes:
+    """Encode half an id."""
+    return _HALF_HEAD + identifier
+
+
 def loads(data: bytes | memoryview) -> Value:
     """Decode canonical bytes; lists come back as lists.
 
@@ -143,14 +150,6 @@ def _encode_integer(value: int, out: bytearray) -> None:
         raise StateError(f"an integer of {len(magnitude)} bytes is too large to store")
     tag = _POSITIVE_BIGNUM if major == _UINT else _NEGATIVE_BIGNUM
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
-
-
-def _ids(items: bytes, count: int) -> list[Value]:
-    """Return the ids that an array of so many items is; none where it holds anything else."""
-    heads = items[::_ID_ITEM], items[1::_ID_ITEM]
-    if len(items) != count * _ID_ITEM or heads != (bytes([_SHORT_BYTES]) * count, bytes([_ID]) * count):
-        return []
-    return [items[start : start + _ID] for start in range(2, len(items), _ID_ITEM)]
 
 
 def _beyond(room: int) -> CorruptionError:
@@ -206,14 +205,25 @@ class _Reader:
                     room -= left
                     if room < 0 or (left and len(outer) >= MAX_DEPTH):
                         raise _beyond(room)
-                    if left > _FEW and data[offset] == _SHORT_BYTES:
-                        found = _ids(data[offset : offset + left * _ID_ITEM], left)
-                        items += found
-                        offset, left = offset + len(found) * _ID_ITEM, left - len(found)
+                    if left > FEW and data[offset] in RUN_HEADS and len(outer) < MAX_DEPTH - 1:
+                        run, room = self.run(offset, left, room)
+                        items += run
+                        offset, left = self.offset, left - len(run)
             if not outer:
                 self.offset = offset
                 return items[0]
             items, left = outer.pop()
+
+    def run(self, offset: int, count: int, room: int) -> tuple[Sequence[Value], int]:
+        """Read the first items of an array that are alike; return them, and the values there is room for."""
+        strings, self.offset = strings_at(self.data, offset, count)
+        if strings:
+            return strings, room
+        pairs, self.offset = pairs_at(self.data, offset, count)
+        room -= 2 * len(pairs)
+        if room < 0:
+            raise _beyond(room)
+        return pairs, room
 
     def short(self, initial: int) -> int | str | bytes | list[Value] | None:
         """Read a number, bytes, ASCII text or the head of an array below 2^16; None for all else, not read.

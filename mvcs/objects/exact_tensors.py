@@ -7,7 +7,7 @@ from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.chunk_grid import chunk_count
 from mvcs.objects.dtypes import DType
-from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.ids import Kind, ObjectId, as_ids, object_id
 from mvcs.objects.tensor_heads import head_of
 
 _START = cbor.dumps([0, 0, 0])[:1]  # an array of three
@@ -77,4 +77,4 @@ def chunk_ids_in(value: object, count: int) -> tuple[ObjectId, ...]:
     Raises:
         CorruptionError: there are others.
     """
-    return tuple([as_id(chunk) for chunk in as_list(value, "a list of chunks", count)])
+    return as_ids(as_list(value, "a list of chunks", count))

@@ -1,6 +1,7 @@
 """Ids: BLAKE3 of canonical bytes, one hash domain per kind of object and format version."""
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import NewType
 
@@ -123,6 +124,18 @@ def as_id(value: object) -> ObjectId:
     if not isinstance(value, bytes) or len(value) != ID_BYTES:
         raise CorruptionError(f"expected a {ID_BYTES}-byte id, found {type(value).__name__}")
     return ObjectId(value)
+
+
+def as_ids(values: Sequence[object]) -> tuple[ObjectId, ...]:
+    """Check that all decoded values are ids.
+
+    Raises:
+        CorruptionError: one is not 32 bytes.
+    """
+    found = [ObjectId(value) for value in values if type(value) is bytes]
+    if len(found) == len(values) and set(map(len, found)) <= {ID_BYTES}:
+        return tuple(found)
+    return tuple(map(as_id, values))
 
 
 def as_half(value: object) -> ObjectId:

@@ -177,3 +177,53 @@ def test_integers_have_a_limit():
     too_long = b"\xc2\x5a" + (cbor.MAX_INTEGER_BYTES + 1).to_bytes(4, "big") + b"\x01" * (2**16 + 1)
     with pytest.raises(MvcsError):
         cbor.loads(too_long)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2**33)).map(list))
+ALIKE = st.sampled_from([st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16)])
+RUNS = st.one_of(PAIRS, ALIKE.flatmap(st.lists)).flatmap(
+    lambda run: st.lists(SCALARS, max_size=2).map(lambda others: [run * 3, [*run, *others], run])
+)
+
+
+@given(RUNS)
+def test_runs_of_items_alike_come_back(value):
+    assert same(value, cbor.loads(cbor.dumps(value)))
+
+
+@given(RUNS, st.data())
+def test_damaged_runs_are_canonical_or_corruption(value, data):
+    damaged = bytearray(cbor.dumps(value))
+    place = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    try:
+        other = cbor.loads(bytes(damaged))
+    except CorruptionError:
+        return
+    assert cbor.dumps(other) == damaged
+
+
+def test_equal_pairs_are_not_one_list():
+    pairs = cbor.loads(cbor.dumps([[1, 2]] * 20))
+    pairs[0][0] = 3
+    assert pairs[1:] == [[1, 2]] * 19
+
+
+def test_pairs_at_the_deepest_level_are_refused_as_all_else_is():
+    pairs = [[1, 2]] * 20
+    for depth, is_whole in ((cbor.MAX_DEPTH - 2, True), (cbor.MAX_DEPTH - 1, False)):
+        data = b"\x81" * (depth - 1) + cbor.dumps(pairs)
+        if is_whole:
+            assert cbor.dumps(cbor.loads(data)) == data
+        else:
+            with pytest.raises(CorruptionError, match="deeper"):
+                cbor.loads(data)
+
+
+def test_pairs_count_as_values(monkeypatch):
+    data = cbor.dumps([[1, 2]] * 20)
+    monkeypatch.setattr(cbor, "MAX_VALUES", 60)
+    cbor.loads(data)
+    monkeypatch.setattr(cbor, "MAX_VALUES", 59)
+    with pytest.raises(CorruptionError, match="more than 59"):
+        cbor.loads(data)

@@ -4,13 +4,15 @@
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
+from typing import NamedTuple, Self
 
 from mvcs.delta import Buffer, ElementFormat, Encoding, as_array, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import Kind, ObjectId, as_half, as_integer, as_list, cbor, checksum, half
+from mvcs.objects import HALF_BYTES, Kind, ObjectId, as_half, as_integer, as_list, cbor, checksum, half
 
 MAX_RAW = 64 << 20
 MAX_GROUP, MAX_MEMBERS, MAX_BUNDLED = 1 << 22, 1 << 12, 1 << 16
@@ -22,8 +24,7 @@ _FRAME = struct.Struct("<4sIQ16s")
 FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
 
 
-@dataclass(frozen=True)
-class EntryBase:
+class _EntryBase(NamedTuple):
     """What an entry is encoded near.
 
     Attributes:
@@ -34,11 +35,17 @@ class EntryBase:
     """
 
     id: ObjectId
-    chunk: int | None = None
+    chunk: int | None
 
-    def __post_init__(self) -> None:
-        """Keep the half that is written, of a whole id as well."""
-        object.__setattr__(self, "id", half(self.id))
+
+class EntryBase(_EntryBase):
+    """The same, made of a whole id as well: the half that is written is kept."""
+
+    __slots__ = ()
+
+    def __new__(cls, identifier: ObjectId, chunk: int | None = None) -> Self:
+        """Keep half of an id."""
+        return super().__new__(cls, half(identifier), chunk)
 
     @property
     def item(self) -> bytes:
@@ -53,6 +60,11 @@ class EntryBase:
             return cls(as_half(value))
         identifier, chunk = as_list(value, "a base", 2)
         return cls(as_half(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
+
+    @classmethod
+    def of_halves(cls, halves: Sequence[ObjectId]) -> "tuple[EntryBase, ...]":
+        """Return bases that are the contents of objects, by the halves of their ids."""
+        return tuple([tuple.__new__(cls, base) for base in zip(halves, repeat(None), strict=False)])
 
 
 @dataclass(frozen=True)
@@ -110,9 +122,15 @@ class Entry:
         each = {id(member): member for member in self.members}  # one often stands for many
         items = {place: cbor.dumps([member.kind.value, member.length]) for place, member in each.items()}
         members = cbor.array_of([items[id(member)] for member in self.members])
-        bases = cbor.array_of([base.item for base in self.bases]) if self.bases else cbor.dumps(None)
+        bases = self._bases_item if self.bases else cbor.dumps(None)
         numbers = self.encoding.value, self.element.to_number()
         return cbor.array_of([members, *map(cbor.dumps, numbers), bases])
+
+    @property
+    def _bases_item(self) -> bytes:
+        if len(self.near) == len(self.bases) and set(map(len, self.near)) == {HALF_BYTES}:
+            return cbor.array_of([*map(cbor.half_item, self.near)])
+        return cbor.array_of([base.item for base in self.bases])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "Entry":
@@ -127,7 +145,7 @@ class Entry:
             _members(as_list(members, "an entry's members")),
             encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
             ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
-            () if bases is None else tuple(map(EntryBase.from_value, as_list(bases, "an entry's bases"))),
+            () if bases is None else _bases(as_list(bases, "an entry's bases")),
         )
         _check(entry, stated=bases is not None)
         return entry
@@ -144,7 +162,8 @@ def _check(entry: Entry, *, stated: bool) -> None:
     if encoding is Encoding.ZSTD_DELTA:
         raise CorruptionError("several members of an entry are near one object")
     width = entry.element.width
-    if any(member.kind is not Kind.CHUNK or member.length % width for member in set(members)):
+    each = {id(member): member for member in members}.values()
+    if any(member.kind is not Kind.CHUNK or member.length % width for member in each):
         raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")
     if entry.raw_bytes > MAX_GROUP * width or len(members) > MAX_MEMBERS:
         raise CorruptionError("an entry has too many members, or too many elements in them")
@@ -152,23 +171,27 @@ def _check(entry: Entry, *, stated: bool) -> None:
 
 def _members(values: list[cbor.Value]) -> tuple[Member, ...]:
     """Read members; of those that are alike, as in entries of small tensors, one stands for all."""
-    found: list[Member] = []
-    known: dict[object, Member] = {}
-    for value in values:
-        kind, length = as_list(value, "a member of an entry", 2)
-        key = (kind, length) if type(kind) is int and type(length) is int else None
-        member = known.get(key)
-        if member is None:
-            member = known[key] = _member(kind, length)
-        found.append(member)
-    return tuple(found)
+    pairs = [value for value in values if type(value) is list]
+    if len(pairs) < len(values) or set(map(type, chain.from_iterable(pairs))) != {int}:
+        return tuple(map(_member, values))
+    keys = list(map(tuple, pairs))
+    known = {key: _member(list(key)) for key in dict.fromkeys(keys)}
+    return tuple([known[key] for key in keys])
 
 
-def _member(kind: cbor.Value, length: cbor.Value) -> Member:
+def _member(value: cbor.Value) -> Member:
+    kind, length = as_list(value, "a member of an entry", 2)
     number = as_integer(kind, "an object's kind", 0, 256)
     if number not in _KINDS:
         raise UnsupportedFormatError(f"a pack holds an object of the kind {number}, which stands in none")
     return Member(_KINDS[number], as_integer(length, "an object's length", 0, MAX_RAW + 1))
+
+
+def _bases(values: list[cbor.Value]) -> tuple[EntryBase, ...]:
+    halves = [ObjectId(value) for value in values if type(value) is bytes]
+    if len(halves) == len(values) and set(map(len, halves)) == {HALF_BYTES}:
+        return EntryBase.of_halves(halves)
+    return tuple(map(EntryBase.from_value, values))
 
 
 def frame_start(entry: Entry, payload: Buffer) -> bytes:

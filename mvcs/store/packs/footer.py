@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mvcs.delta import Content, decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.memory import no_collections
-from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum
+from mvcs.objects import ObjectId, as_ids, as_integer, as_list, cbor, checksum
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, as_names, chunk_entry, names_value
@@ -108,7 +108,7 @@ def _placed(value: cbor.Value) -> Placed:
     start = as_integer(offset, "an offset", HEADER_BYTES, MAX_OFFSET)
     size = as_integer(length, "a length", FRAME_BYTES, MAX_OFFSET)
     parsed = Entry.from_value(entry)
-    names = tuple(as_id(identifier) for identifier in as_list(ids, "an entry's ids", len(parsed.members)))
+    names = as_ids(as_list(ids, "an entry's ids", len(parsed.members)))
     return Placed(start, size, parsed, names)
 
 
