@@ -1,10 +1,11 @@
 """Where the bytes of a store are, as tables and histograms."""
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, ratio, seconds, share, size
+from mvcs.ui.terminal.sizes import count, ratio, seconds, share, size
 from mvcs.ui.terminal.text import bar, printable, table, wrapped
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def lines(value: "StoreStats", screen: Screen) -> list[str]:
         ),
         _commits("commits that take most", value.largest, screen),
         _commits("commits that cost most to restore", value.dearest, screen),
+        _meaning([*value.largest, *value.dearest]),
         _months(value.months, screen),
         _freed(value),
         [printable(note) for note in value.notes],
@@ -49,13 +51,18 @@ def _whole(value: "StoreStats", screen: Screen) -> list[str]:
     if value.shared_bytes:
         result.append(f"sharing saves {size(value.shared_bytes)}: what is stored once and held again")
     if value.monthly is not None and value.price is not None:
-        price = f"{number(value.price)} a GB"
+        price = f"{_plain(value.price, 6)} a GB"
         result.append(f"a month costs {_amount(value.monthly)} at {price}: {size(value.stored_bytes)}")
     return result
 
 
 def _amount(price: float) -> str:
-    return f"{price:,.2f}" if price >= 0.995 else f"{price:.2g}"
+    return f"{price:,.2f}" if price >= 0.995 else _plain(price, 2)
+
+
+def _plain(price: float, digits: int) -> str:
+    """Return a small price as people write it, without an exponent."""
+    return f"{Decimal(f'{price:.{digits}g}'):f}"
 
 
 def _classes(classes: Sequence["ClassSize"], total: int, screen: Screen) -> list[str]:
@@ -147,6 +154,17 @@ def _commits(title: str, commits: Sequence["CommitSize"], screen: Screen) -> lis
         for item in commits
     ]
     return table(rows, "<>>>>>>><", screen, styles=("id",), optional=(7, 6, 3))
+
+
+def _meaning(commits: Sequence["CommitSize"]) -> list[str]:
+    """Say what the figures of restores count, which other commands count otherwise."""
+    if not commits:
+        return []
+    told = "of tensor data alone; 'mvcs show' and 'mvcs checkout --plan' count footers and trees too"
+    lines = [f"restore reads, requests: {told}"]
+    if any(item.seconds is None for item in commits):
+        lines.append("takes -: this machine was not measured yet, which 'mvcs checkout --plan' does")
+    return lines
 
 
 def _months(months: Sequence["MonthSize"], screen: Screen) -> list[str]:

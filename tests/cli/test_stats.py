@@ -29,3 +29,13 @@ def test_json_has_the_same(history):
 
 def test_an_empty_repository(mvcs):
     assert mvcs("stats").out.startswith("0 commits")
+
+
+def test_small_prices_are_told_without_exponents(history):
+    out = history("stats", "--price", "0.00005").out
+    assert "at 0.00005 a GB" in out
+    assert "e-" not in out.partition("a month costs ")[2].partition(" at ")[0]
+
+
+def test_what_restores_read_is_said_to_be_data_alone(history):
+    assert "of tensor data alone; 'mvcs show' and 'mvcs checkout --plan' count" in history("stats").out

@@ -8,6 +8,8 @@ def test_it_shows_the_way_to_a_commit_and_to_a_pack(history):
     assert "\nneeded by:\n  branch side\n  commit " in out or "\nneeded by:\n  branch main\n" in out
     pack = history.packs()[0].stem
     assert f"pack {pack[:12]}" in history("why", pack[:16]).out
+    path = f"packs/{pack[:2]}/{pack}.pack"
+    assert f"pack {pack[:12]}" in history("why", path).out  # as fsck and gc print it
 
 
 def test_what_was_dropped_is_told(history):

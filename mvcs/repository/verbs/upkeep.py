@@ -76,15 +76,17 @@ class Upkeep(Verbs):
         """Say what keeps something in the store, or that nothing does, or what gave it up.
 
         Args:
-            name: a revision, an object's id or a prefix of it, or the name of a pack.
+            name: a revision, an object's id or a prefix of it, or a pack's name or path, as `fsck` prints it.
 
         Raises:
             NotFoundError: nothing of that name is there, or was.
             UsageError: it names several things.
         """
         from mvcs.objects import is_prefix
+        from mvcs.store import pack_name
         from mvcs.upkeep import explain
 
+        name = pack_name(name) or name
         try:
             revision = self._session.resolver.resolve(name)
         except (CorruptionError, NotFoundError):
