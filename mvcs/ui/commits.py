@@ -50,13 +50,18 @@ def sizes(info: "CommitInfo") -> str:
     times = "" if smaller == "-" else f" ({smaller})"
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
     what = ", weights alone" if info.weights_only else ""
-    gone = "; data dropped" if info.data_dropped else ""
-    return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}{gone}"
+    gone = "; data dropped, so that history alone is here" if info.data_dropped else ""
+    return f"{'was ' * info.data_dropped}stored {amounts}, depth {info.depth}, {exactness(info)}{what}{gone}"
 
 
-def restore(figures: "RestoreFigures") -> str:
-    """Say what a restore takes: "reads 1.2 MB in 30 requests, 3 deltas deep, about 0.1 s here"."""
-    deep = f"{count(figures.depth, 'delta')} deep"
+def restore(figures: "RestoreFigures", depth: int) -> str:
+    """Say what a restore takes: "reads 1.2 MB in 30 requests, 3 deltas deep, about 0.1 s here".
+
+    Args:
+        figures: of the commit as it is stored now.
+        depth: when it was committed; stored anew, it may be another.
+    """
+    deep = f"{count(figures.depth, 'delta')} deep{' now' if figures.depth != depth else ''}"
     time = [] if figures.seconds is None else [f"about {seconds(figures.seconds)} here"]
     reads = f"reads {size(figures.read_bytes)} in {count(figures.requests, 'request')}"
     return ", ".join([reads, deep, *time])
@@ -116,7 +121,7 @@ def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
 def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
     """Return a commit as one line: id, names, step, message, metrics, size."""
     notes = ["not evaluated"] * bool(info.not_evaluated) + ["data dropped"] * info.data_dropped
-    tail = [metrics(info.metrics), size(info.stored_bytes), *notes]
+    tail = [metrics(info.metrics), f"{'was ' * info.data_dropped}{size(info.stored_bytes)}", *notes]
     parts = [
         screen.paint(info.short, "id"),
         names(refs, screen),

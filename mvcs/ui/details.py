@@ -43,7 +43,7 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     if value.shortfall is not None:
         result += wrapped("Ratio:     ", printable(value.shortfall.told).split(" "), screen, " ")
     if value.restore is not None:
-        result += wrapped("Restore:   ", restore(value.restore).split(" "), screen, " ")
+        result += wrapped("Restore:   ", restore(value.restore, value.commit.depth).split(" "), screen, " ")
     if value.files:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:

@@ -128,7 +128,7 @@ class _Beside:
         """Return it as text."""
         found = self.values(info)
         stats = change_counts.lines(found["stat"], screen) if self._counted else []
-        stats += [f" a restore {commits.restore(found['restore'])}"] if "restore" in found else []
+        stats += [f" a restore {commits.restore(found['restore'], info.depth)}"] if "restore" in found else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]
