@@ -377,8 +377,10 @@ class Checkpointer:
 
     def _failed(self, step: int, error: BaseException) -> None:
         failure = Failure.of(step, error)
+        if self.failures and self.failures[-1] == failure:
+            return  # a last step is tried again at the end of a run, and the same was told before
         if self.failures and self.failures[-1].step == step:
-            self.failures[-1] = failure  # a last step is tried again at the end of a run
+            self.failures[-1] = failure
         else:
             self.failures.append(failure)
         _logger.error("%s", failure)
