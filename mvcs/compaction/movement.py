@@ -12,7 +12,7 @@ from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder, Encoding
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.store import ObjectStore, RestoreLimits, Rewriter, is_salt, pack_fits
+from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
 
 MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
@@ -205,10 +205,8 @@ class Movement:
         return [name for name in names if pack_fits(self.views.target, name, self.views.footer(name), limits)]
 
     def _is_history(self, name: str, wanted: Collection[ObjectId]) -> bool:
-        """Tell whether a pack holds nothing else but what is wanted, its last entry, and a salt."""
+        """Tell whether a pack holds nothing else but what is wanted, and its last entry."""
         entries = self.views.footer(name).entries[:-1]
-        if entries and is_salt(entries[-1].entry):
-            entries = entries[:-1]
         return all(identifier in wanted for placed in entries for identifier in placed.ids)
 
     def _leant_on(self, revision: Revision, parents: Iterable[Revision]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from .condemned.record import CondemnedRecord, Standing
 from .packs.entry import EntryBase, read_entry
 from .packs.footer import MAX_ANCESTORS, Footer, Placed
 from .packs.pack import MAX_FILE, check_header, name_of
-from .packs.written_commit import WrittenCommit, is_salt
+from .packs.written_commit import WrittenCommit
 from .reading.flipped_bits import turned_back
 from .reading.inspection import Inspection, inspect_pack
 from .reading.located import ChunkPlace, Located
@@ -105,7 +105,6 @@ __all__ = [
     "has_upgrade",
     "how_to_get_back",
     "inspect_pack",
-    "is_salt",
     "links_behind",
     "make_folder",
     "name_of",

@@ -33,7 +33,7 @@ def test_what_another_names_stays(tmp_path: Path) -> None:
         with pytest.raises(ConflictError):
             run_journaled(work, journal, begin)
     assert named
-    assert {path.stem for path in packs(history.folder) - before} == named
+    assert {path.stem for path in packs(history.folder) - before} == named, "and what is not shared is gone"
     check(history, gone)
 
 

@@ -218,14 +218,3 @@ def test_damage_moves_no_ref(tmp_path: Path) -> None:
 
 def _done(_: object) -> None:
     """Forget an answer."""
-
-
-def test_two_at_once_write_no_pack_of_one_name(tmp_path: Path) -> None:
-    """Of the first commits nothing but the history stays, and nothing is encoded for that."""
-    history = made(tmp_path / "work", 3, bounded=False)
-    ids = list(history.contents)
-    with Repository.open(history.folder) as first, Repository.open(history.folder) as second:
-        runs = [storing(repo, without=ids[:2]) for repo in (first, second)]
-        written = [set(run.run(lambda: None, publish=False).packs) for run in runs]
-    assert written[0]
-    assert not written[0] & written[1]

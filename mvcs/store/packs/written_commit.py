@@ -13,9 +13,6 @@ from mvcs.store.packs.entry import Entry, Member
 Sizes = tuple[int, int, int, int]
 
 
-SALT_BYTES = 16
-
-
 @dataclass(frozen=True)
 class WrittenCommit:
     """A commit as a footer carries it, with its sizes and depth as first written.
@@ -105,11 +102,6 @@ class LastEntry:
 def chunk_entry(length: int) -> Entry:
     """Return the header of an entry of one chunk that is stored as it is."""
     return Entry((Member(Kind.CHUNK, length),), Encoding.RAW)
-
-
-def is_salt(entry: Entry) -> bool:
-    """Tell whether the last entry before a commit may be what makes its pack unlike any other."""
-    return entry == chunk_entry(SALT_BYTES)
 
 
 def names_value(names: tuple[str, ...]) -> cbor.Value:

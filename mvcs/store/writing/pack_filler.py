@@ -13,7 +13,7 @@ from mvcs.store.backend.staged import Staged
 from mvcs.store.packs.entry import Entry, EntryBase, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
 from mvcs.store.packs.pack import PackWriter
-from mvcs.store.packs.written_commit import SALT_BYTES, WrittenCommit, chunk_entry
+from mvcs.store.packs.written_commit import WrittenCommit, chunk_entry
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
@@ -22,6 +22,7 @@ from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Piece
 from mvcs.store.writing.own_objects import OwnObjects
 
+SALT_BYTES = 16
 # Contents up to here are looked at wherever they are referred to: naming such a leaf costs more than that.
 SMALL = 16 << 10
 
@@ -150,11 +151,6 @@ class PackFiller:
         with self._lock:
             if self._pack is not None:
                 self._end(salted=True)
-
-    def salt(self) -> None:
-        """Make the pack that is being filled unlike any other: who removes it removes nobody else's."""
-        with self._lock:
-            self._salt(self._begun()[1])
 
     def finish_anew(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...]) -> str:
         """End a commit that another pack ended before, whose sizes are given with that one's.

@@ -183,8 +183,6 @@ class Rewriter:
             self._filler.flush()  # what ends a commit is never more than was stored of it at first
         self._descriptions.put_opaque(Kind.COMMIT, written.id, written.content)
         self._descriptions.flush()
-        if not self._filler.packs:
-            self._filler.salt()  # another who ends it anew would write the same bytes
         self.lean_on(needs)
         return self._filler.finish_anew((replace(written, pack=""), *copies), kept)
 
