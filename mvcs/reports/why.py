@@ -33,7 +33,8 @@ class DropInfo(Report):
         commit: whose layer, or data, it was.
         packs: how many packs it names.
         time: when.
-        why: what it says of the reason, where it says something.
+        why: by which rules, or what it says of the reason, where it says something.
+        data: whether it is about data, and not about an exact layer.
     """
 
     record: int
@@ -41,6 +42,7 @@ class DropInfo(Report):
     packs: int
     time: dt.datetime
     why: str | None = None
+    data: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which exact layers stay, and which were given up."""
+"""Which data and exact layers stay, by which rule, and which were given up."""
 
 from lazy_loader import attach_stub
 

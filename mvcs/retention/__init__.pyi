@@ -1,5 +1,5 @@
-from .data_drops import DataDrop, DataDrops, carry_drops, record_drops
-from .dropped import explained
+from .data_drops import DataDrop, DataDrops, carry_drops, record_drops, told_of
+from .dropped import dropped_why, explained
 from .drops import Drop, DropLog, DropRecord
 from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_apply_rule
 from .facts import Source
@@ -23,6 +23,7 @@ __all__ = [
     "carry_drops",
     "commit_names",
     "drop_layers",
+    "dropped_why",
     "explained",
     "is_kept",
     "layer_bytes",
@@ -31,6 +32,7 @@ __all__ = [
     "record_drops",
     "rules_from",
     "set_rules",
+    "told_of",
     "try_apply_rule",
     "unpin",
 ]

@@ -39,7 +39,7 @@ class DataDrop:
         return Drop(self.commit, (), self.time, ((DATA, True), *rules, *why))
 
 
-def _told(drop: Drop) -> tuple[bool | None, DataDrop]:
+def told_of(drop: Drop) -> tuple[bool | None, DataDrop]:
     """Return whether data were given up or came back, None where the drop is of another layer."""
     said = dict(drop.more or ())
     gone, rules, why = (said.get(name) for name in (DATA, RULES, WHY))
@@ -72,7 +72,7 @@ class DataDrops:
         drops, damaged = DropLog(backend).survey()
         newest: dict[ObjectId, DataDrop | None] = {}
         for drop in drops:
-            gone, told = _told(drop)
+            gone, told = told_of(drop)
             if gone is not None:
                 newest.setdefault(drop.commit, told if gone else None)
         return cls({key: told for key, told in newest.items() if told is not None}, tuple(damaged))

@@ -46,9 +46,14 @@ def _named(commit: ObjectId, surveyed: Survey) -> str:
 
 def _when(backend: Backend, drop: DataDrop) -> str:
     """Say when and by which rules."""
-    said = f"on {time_text(drop.time)}"
+    said, why = f"on {time_text(drop.time)}", dropped_why(backend, drop)
+    return f"{said}: {why}" if why else said
+
+
+def dropped_why(backend: Backend, drop: DataDrop) -> str:
+    """Say by which rules data were dropped, or what their drop says of it; empty where it says nothing."""
     with suppress(MvcsError):
         if drop.rules is not None:
             kept = ", ".join(rule.text for rule in rules_row(backend).load(drop.rules).of(Layer.DATA))
-            return f"{said}: no rule kept it (the rules then, record {drop.rules}: {kept})"
-    return f"{said}: {drop.why}" if drop.why else said
+            return f"no rule kept it (the rules then, record {drop.rules}: {kept})"
+    return drop.why

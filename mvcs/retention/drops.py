@@ -1,4 +1,4 @@
-"""Drop records: which packs of exact layers were given up on purpose, so that dropped differs from lost."""
+"""Drop records: which exact layers and data were given up on purpose, so that dropped differs from lost."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,13 +32,13 @@ ATTEMPTS = 8
 
 @dataclass(frozen=True)
 class Drop:
-    """One commit's exact layer, given up.
+    """What was given up of one commit: its exact layer, or its data.
 
     Attributes:
-        commit: whose layer it was.
-        packs: the names of its packs.
+        commit: whose it was.
+        packs: the names of the packs of the layer; none for data.
         time: microseconds since 1970-01-01 UTC.
-        more: what a later version says of it, kept as it is; None where it says nothing.
+        more: what else it says, as `DataDrop` reads it; names that are not known are kept. None for nothing.
     """
 
     commit: ObjectId
@@ -161,13 +161,16 @@ class DropLog:
         raise AssertionError("the last attempt returns or raises")
 
     def numbered(self) -> list[tuple[int, Drop]]:
-        """Return every drop with the number of its record, newest first, as far as records can be read."""
+        """Return every drop with the number of its record, newest first, as far as records can be read.
+
+        The order is that of the records, which counts, and not that of the clocks of those who wrote them.
+        """
         found: dict[bytes, tuple[int, Drop]] = {}  # what is folded stands in two records for a moment
         for number in self._numbers():
             with suppress(CorruptionError, NotFoundError, UnsupportedFormatError):
-                for drop in self._load(number).drops:
+                for drop in reversed(self._load(number).drops):
                     found.setdefault(cbor.dumps(drop.item), (number, drop))
-        return sorted(found.values(), key=lambda item: -item[1].time)
+        return list(found.values())
 
     def _read(self, numbers: list[int], live: set[int]) -> tuple[list[Drop], list[MvcsError]]:
         drops: list[Drop] = []

@@ -8,6 +8,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.objects import QuantizedTensor
+from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
 
 
@@ -198,3 +199,48 @@ def test_what_is_condemned_says_since_when_and_what_was_deleted_too(repo):
         found = again.why(name)
         assert (found.kind, found.state, found.standing, found.packs) == ("pack", "dropped", "gone", [])
         assert found.stands is not None
+
+
+@pytest.fixture
+def thinned(repo):
+    """The data of the first two commits went by a rule."""
+    held = {
+        rev: {
+            chunk.hex()
+            for leaf in tree_of(repo, rev)[1].leaves
+            if isinstance(leaf.tensor, QuantizedTensor)
+            for chunk in leaf.tensor.chunk_ids()
+        }
+        for rev in ("main~3", "main~2", "main~1", "main", "side")
+    }
+    repo.set_retention(last=2)
+    repo.apply_retention()
+    repo.gc(grace_days=0, wait_days=0, execute=True)
+    return min(held.pop("main~3").difference(*held.values()))
+
+
+def test_dropped_data_name_the_record_and_the_rule(repo, thinned):
+    found = repo.why(thinned)
+    assert found.state == "dropped"
+    assert [drop.data for drop in found.drops] == [True]
+    assert "no rule kept it (rules 0: the last 2 of each branch)" in found.drops[0].why
+    assert repo.why("main~3").drops[0].why == found.drops[0].why
+
+
+def test_a_drop_of_another_layer_or_one_taken_back_explains_nothing(repo, thinned):
+    log = DropLog(repo._session.place.backend)
+    revision = repo._session.resolver.resolve("main~3")
+    log.append((Drop(revision.id, (), 0, (("data", False),)),))
+    found = repo.why(thinned)
+    assert (found.state, found.drops) == ("needed", [])
+    assert "it is lost" in found.notes[0]
+
+
+@pytest.mark.usefixtures("thinned")
+def test_whoever_asks_for_dropped_data_hears_by_which_rule_they_went(repo):
+    name = repo.resolve("main~3").id
+    with Repository.open(repo._session.place.top) as again:
+        with pytest.raises(NotFoundError, match=r"were dropped on .* no rule kept it \(rules 0: the last 2"):
+            again.checkout_plan(name)
+        assert again.show(name).commit.data_dropped
+        assert again.show_file(f"{name}:model").commit.data_dropped

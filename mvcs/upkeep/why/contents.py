@@ -8,7 +8,7 @@ from mvcs.objects import Blob, Kind, Leaf, ObjectId, QuantizedTensor, Tree, half
 from mvcs.reports import WhyStep
 from mvcs.store import Footer, ObjectStore
 
-_VALUE, _EXACT = "its values", "its exact values"
+_VALUE, EXACT_VALUES = "its values", "its exact values"
 
 
 def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple[ObjectId, WhyStep]]:
@@ -18,7 +18,7 @@ def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple
         where = path_text(path)
         yield from ((chunk, WhyStep("path", where, _VALUE)) for chunk in _values(leaf))
         if leaf.original is not None:
-            yield from ((chunk, WhyStep("path", where, _EXACT)) for chunk in leaf.original.chunks)
+            yield from ((chunk, WhyStep("path", where, EXACT_VALUES)) for chunk in leaf.original.chunks)
     for identifier, _ in tree.blobs():
         step = WhyStep("blob", identifier.hex(), "a file of it")
         yield identifier, step

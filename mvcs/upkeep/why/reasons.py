@@ -12,10 +12,10 @@ from mvcs.local import Place
 from mvcs.memory import NOTHING
 from mvcs.objects import Kind, short_id
 from mvcs.refs import now_microseconds
-from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep, as_utc
-from mvcs.retention import Drop, DropLog
+from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, Why, WhyStep, as_utc
 from mvcs.store import UNREADABLE_ERRORS, CondemnedLog, ObjectStore, Standing
-from mvcs.upkeep.why.contents import Users, held_by
+from mvcs.upkeep.why.contents import EXACT_VALUES, Users, held_by
+from mvcs.upkeep.why.drops_told import DropsTold
 from mvcs.upkeep.why.named import PACK, Named, found_by
 from mvcs.upkeep.why.origins import Origin, Origins, Reached, reached
 from mvcs.upkeep.why.ways import COMMIT, Ways
@@ -64,8 +64,8 @@ class _Search:
         return log
 
     @cached_property
-    def _drops(self) -> list[tuple[int, Drop]]:
-        return DropLog(self.place.backend).numbered()
+    def _drops(self) -> DropsTold:
+        return DropsTold.of(self.place.backend)
 
     def explain(self, text: str, revision: Revision | None) -> Why:
         """Say what is known of the thing of that name."""
@@ -85,7 +85,7 @@ class _Search:
             named.bytes,
             as_utc(round(written * 1e6)) if (written := self._written(named)) is not None else None,
             as_utc(origin.until) if origin is not None and origin.until else None,
-            self._dropping(named),
+            self._drops.of_names(named.object if named.kind == COMMIT else None, named.names),
             self.notes,
             *self._standing(named),
         )
@@ -138,15 +138,6 @@ class _Search:
             self._store.catalog.attach_everything(exact=exact)
         return Ways(self._store, named, Users.of(named.object, self._store.catalog.loaded()))
 
-    def _dropping(self, named: Named) -> list[DropInfo]:
-        """Return what gave up a commit's layer or data, or a pack that the thing lies in."""
-        names = named.names
-        return [
-            _drop_info(number, drop)
-            for number, drop in self._drops
-            if (named.kind == COMMIT and drop.commit == named.object) or names & set(drop.packs)
-        ]
-
     def _dropped(self, text: str) -> Why:
         """Look for something that is gone in the records of drops, and in the trees of commits.
 
@@ -159,21 +150,31 @@ class _Search:
             record = self._log.standing(name)
             time = None if record is None else as_utc(record.time)
             return Why(PACK, name, DROPPED, [], [], notes=self.notes, standing="gone", stands=time)
-        packs = {name for _, drop in self._drops for name in drop.packs if name.startswith(text)}
+        packs = {name for name in self._drops.packs if name.startswith(text)}
         if len(packs) == 1:
             (name,) = packs
-            drops = [_drop_info(number, drop) for number, drop in self._drops if name in drop.packs]
+            drops = self._drops.of_names(None, packs)
             return Why(PACK, name, DROPPED, self._way_to_commit(drops[0].commit), [], drops=drops)
-        for found in self._every():
-            with suppress(*UNREADABLE_ERRORS):
-                for identifier, step in self._contents(found.revision):
-                    if identifier.hex().startswith(text):
-                        return self._lost(identifier.hex(), found, step)
+        if (lost := self._named_by_commits(text)) is not None:
+            return lost
         raise NotFoundError(
             f"nothing in this store is called '{text}', nor does a commit name it",
             hint="a tensor's id names no object: 'mvcs show REV --json' has them; "
             "'mvcs cat-file REV' shows what a commit names",
         )
+
+    def _named_by_commits(self, text: str) -> Why | None:
+        """Say of what is nowhere which commit names it: one that did not drop it comes first."""
+        dropped: Why | None = None
+        for found in self._every():
+            with suppress(*UNREADABLE_ERRORS):
+                for identifier, step in self._contents(found.revision):
+                    if identifier.hex().startswith(text):
+                        why = self._lost(identifier.hex(), found, step)
+                        if why.state == NEEDED:
+                            return why
+                        dropped = dropped or why
+        return dropped
 
     def _every(self) -> Iterator[Reached]:
         return reached(self._graph, [*self._origins.now, *self._origins.past])
@@ -186,23 +187,13 @@ class _Search:
 
     def _lost(self, identifier: str, found: Reached, step: WhyStep) -> Why:
         """Say of an object that a commit names, and no pack holds, whether it was dropped."""
-        revision = found.revision
-        drops = [_drop_info(number, drop) for number, drop in self._drops if drop.commit == revision.id]
-        state = DROPPED if drops else UNNEEDED
+        drops, notes = self._drops.of_layer(found.revision, exact=step.said == EXACT_VALUES), self.notes
         if not drops:
-            short = short_id(revision.id)
-            self.notes.append(f"commit {short} needs it, and no record says that it was dropped: it is lost")
-            state = NEEDED
+            short = short_id(found.revision.id)
+            notes = [*notes, f"commit {short} needs it, and no record says that it was dropped: it is lost"]
         steps = [*found.steps, step, WhyStep("chunk", identifier, "which is a part of that")]
-        return Why("chunk", identifier, state, steps, [], drops=drops, notes=self.notes)
+        return Why("chunk", identifier, DROPPED if drops else NEEDED, steps, [], drops=drops, notes=notes)
 
     def _way_to_commit(self, commit: str) -> list[WhyStep]:
         found = (item.steps for item in self._every() if item.revision.id.hex() == commit)
         return next(found, [])
-
-
-def _drop_info(number: int, drop: Drop) -> DropInfo:
-    more = dict(drop.more or ())
-    why = more.get("why")
-    said = why if isinstance(why, str) else None
-    return DropInfo(number, drop.commit.hex(), len(drop.packs), as_utc(drop.time), said)
