@@ -9,6 +9,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.upkeep.repairing.repair_drops import MAX_RECORD
 from tests.repository.states import content, leaves, state
 
 COMMITS = 12
@@ -314,3 +315,39 @@ def test_what_was_ended_anew_is_as_old_as_it_says(tmp_path: Path, monkeypatch: p
         os.utime(tmp_path / ".mvcs/mvcs.json", (now - 20 * 86400,) * 2)
         found = repo.apply_retention(dry_run=True, force=True)
         assert {item.step for item in found.dropped} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("damage", [b"damage", bytes(MAX_RECORD + 1)], ids=["damaged", "too large"])
+def test_a_repair_says_anew_which_data_were_dropped(work: Path, damage: bytes) -> None:
+    _, dropped = applied(work, last=2, every=300)
+    with Repository.open(work) as repo:
+        before = restored(repo)
+    records = sorted((work / ".mvcs/retention/drops").iterdir())
+    for path in records:
+        path.chmod(0o644)
+        path.write_bytes(damage)
+    with Repository.open(work) as repo:
+        report = repo.repair(execute=True)
+        assert report.losses == []
+        assert any(f"the data of {len(dropped)} commits" in note for note in report.notes)
+    with Repository.open(work) as repo:
+        assert repo.fsck().ok
+        assert restored(repo) == before
+        assert {info.step for info in repo.log(all_branches=True) if info.data_dropped} == dropped
+        with pytest.raises(
+            NotFoundError, match=r"were dropped on .*a record that was damaged may have said so"
+        ):
+            repo.checkout("step:500", numpy=True)
+
+
+def test_a_repair_takes_no_lost_data_for_dropped_ones(work: Path) -> None:
+    applied(work, last=2, every=300)
+    for path in (work / ".mvcs/retention/drops").iterdir():
+        path.chmod(0o644)
+        path.write_bytes(b"damage")
+    with Repository.open(work) as repo:
+        pack = repo._session.resolver.resolve("main").written.pack
+    for path in work.rglob(f"{pack}.pack"):
+        path.unlink()
+    with Repository.open(work) as repo:
+        assert not repo.repair(execute=False).ok

@@ -1,14 +1,25 @@
-"""Drop records that are damaged: what they said of exact packs that are not there is said anew."""
+"""Drop records that are damaged: what they said of exact packs and data that are not there is said anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.history import Revision
+from mvcs.memory import NOTHING
 from mvcs.objects import is_record_name, record_number
 from mvcs.refs import now_microseconds
 from mvcs.reports import Mended
-from mvcs.retention import Drop, DropLog, DropRecord
-from mvcs.store import pack_path, turned_back
+from mvcs.restore import has_chunks
+from mvcs.retention import DataDrop, DataDrops, Drop, DropLog, DropRecord
+from mvcs.store import (
+    DROPPED_DATA,
+    UNREADABLE_ERRORS,
+    ObjectStore,
+    has_upgrade,
+    pack_path,
+    read_footer,
+    turned_back,
+)
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.wanted_packs import WantedPacks
 
@@ -39,6 +50,7 @@ class DropRepair:
         backend = self.wanted.store.backend
         for path in backend.list(_FOLDER):
             if is_record_name(path.rpartition("/")[2]):
+                data = b""  # of what is larger than a record nothing can be turned back
                 try:
                     data = backend.read_small(path, MAX_RECORD)
                     _decoded(data, path)
@@ -53,14 +65,13 @@ class DropRepair:
         if good is None and isinstance(error, UnsupportedFormatError):
             return
         if good is None:
-            record = DropRecord(record_number(path), self._absent())
-            good, how = (
-                record.encode(),
-                "it names the exact packs that are not there, as the one before may have",
-            )
-            packs = sum(len(drop.packs) for drop in record.drops)
+            layers, data_of = self._absent(), tuple(self._without_data())
+            record = DropRecord(record_number(path), (*layers, *data_of))
+            good, how = record.encode(), "it names what is not there, as the one before may have"
+            packs = sum(len(drop.packs) for drop in layers)
             self.note(
-                f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose"
+                f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose, "
+                f"and so do the data of {len(data_of)} commits of which only the history is there"
             )
         if self.aside is not None:
             self.aside.keep(path)
@@ -78,6 +89,32 @@ class DropRepair:
             if gone:
                 found.append(Drop(revision.id, gone, time))
         return tuple(found)
+
+    def _without_data(self) -> Iterator[Drop]:
+        """Yield drops of the data of commits that no record names and that were stored without these.
+
+        Where data are lost a pack is missing or damaged; where they were given up, every pack is there.
+        """
+        backend, time = self.wanted.store.backend, now_microseconds()
+        if not has_upgrade(backend, DROPPED_DATA):
+            return
+        known, store = DataDrops.of(backend).found, ObjectStore(backend, NOTHING)
+        for revision in self.wanted.revisions():
+            if revision.id not in known and _is_history_alone(store, revision):
+                yield DataDrop(revision.id, time, why="a record that was damaged may have said so").drop
+
+
+def _is_history_alone(store: ObjectStore, revision: Revision) -> bool:
+    """Tell whether all packs of a commit are there and whole at their ends, and not all of its data."""
+    pack, tree = revision.written.pack, revision.commit.tree
+    try:
+        for name in read_footer(store.backend, pack).needed:
+            read_footer(store.backend, name)
+        store.begin_anew(())
+        store.catalog.attach_commit(pack)
+        return not all(has_chunks(store, leaf) for leaf in store.tree(tree).leaves)
+    except UNREADABLE_ERRORS:
+        return False
 
 
 def _decoded(data: bytes, path: str) -> DropRecord:
