@@ -9,7 +9,7 @@ from math import isqrt
 from mvcs.compaction.moved_refs import MovedRefs, named_commits
 from mvcs.compaction.movement import Anew, Movement
 from mvcs.errors import CorruptionError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, Revision
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import RefRecord, RefStore, now_microseconds
@@ -95,7 +95,7 @@ class StoringAnew:
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
-        self._graph = Graph(self.store.apart())
+        self._graph = CountingGraph(self.store.apart())
         self._movement = Movement(self.store, self._graph, self.anew, self._announced)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:

@@ -1,4 +1,5 @@
 from .commit_graph import Graph, Revision
+from .counting_graph import CountingGraph
 from .filters import CommitFilter, When
 from .goals import goal_of
 from .needed_packs import GraphNeeds
@@ -6,6 +7,7 @@ from .revisions import Resolver, split_revision_file
 
 __all__ = [
     "CommitFilter",
+    "CountingGraph",
     "Graph",
     "GraphNeeds",
     "Resolver",

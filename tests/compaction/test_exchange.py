@@ -91,3 +91,25 @@ def test_both_sides_store_anew_in_their_own_way(far: History, tmp_path: Path) ->
     with Repository.open(str(tmp_path / "third")) as third:
         report = third.fsck()
         assert report.ok, report.problems
+
+
+def test_a_clone_stores_anew_where_footers_name_packs_that_were_never_sent(tmp_path: Path) -> None:
+    near = made(tmp_path / "near", COMMITS, bounded=True)
+    with Repository.open(near.folder) as repo:
+        repo.add_remote("origin", str(tmp_path / "far"))
+        repo.push("origin")
+    anew(near, depth=1)
+    grow(near, 9, bounded=True)
+    with Repository.open(near.folder) as repo:
+        repo.push("origin")
+    Repository.clone(str(tmp_path / "far"), tmp_path / "clone").close()
+    clone = History(tmp_path / "clone", dict(near.contents), dict(near.told))
+    with Repository.open(clone.folder) as repo:
+        assert repo.compact(max_depth=0).ended > 0
+    same(clone.folder, near)
+    with Repository.open(clone.folder) as repo:
+        repo.set_retention(last=2)
+        assert len(repo.apply_retention().dropped) == COMMITS - 1
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert content(repo, "HEAD") == near.contents[repo.resolve("HEAD").id]
+        assert repo.fsck().ok
