@@ -138,18 +138,22 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str], ruli
     return True
 
 
-def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling) -> None:
+def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling) -> bool:
     """Drop the exact layers of commits as far as they are there, while the same rules and pins are in force.
+
+    Returns:
+        Whether these are in force still; otherwise nothing was deleted.
 
     Raises:
         UnsupportedFormatError: a newer version decides what goes from this store.
     """
-    if any(revision.written.exact_packs for revision in revisions):
-        refuse_changes(backend)
-        _refuse_other_rules(backend)
-        present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
-        bounded = [it for it in revisions if not present.isdisjoint(it.written.exact_packs)]
-        _drop(backend, bounded, present, ruling)
+    if not any(revision.written.exact_packs for revision in revisions):
+        return True
+    refuse_changes(backend)
+    _refuse_other_rules(backend)
+    present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+    bounded = [it for it in revisions if not present.isdisjoint(it.written.exact_packs)]
+    return _drop(backend, bounded, present, ruling)
 
 
 def layer_bytes(backend: Backend, revisions: Iterable[Revision]) -> int:

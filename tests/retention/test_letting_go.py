@@ -9,6 +9,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.repository.keeping.letting_go import LettingGo
+from mvcs.repository.keeping.retained import Retained
 from mvcs.upkeep.repairing.repair_drops import MAX_RECORD
 from tests.repository.states import content, leaves, state
 
@@ -351,3 +353,16 @@ def test_a_repair_takes_no_lost_data_for_dropped_ones(work: Path) -> None:
         path.unlink()
     with Repository.open(work) as repo:
         assert not repo.repair(execute=False).ok
+
+
+def test_layers_that_stayed_are_not_reported_as_freed(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.set_retention(layer="exact", last=1, force=True)
+        before = packs(work)
+        going = LettingGo.begin(Retained.of(repo._session, None), force=True)
+        with Repository.open(work) as other:
+            other.pin("main@500", "meanwhile")
+        report = going.execute()
+        assert packs(work) == before
+        assert (report.bytes, report.dropped) == (0, [])
+        assert "every exact layer stayed" in report.notes[-1]

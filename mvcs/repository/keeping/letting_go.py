@@ -33,6 +33,7 @@ from mvcs.retention import (
 from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
 
 NOTHING = StoredAnew()
+_STAYED = "rules or pins changed meanwhile, so every exact layer stayed: run it again"
 
 
 @dataclass
@@ -87,8 +88,9 @@ class LettingGo:
         """
         session, backend = self.kept.session, self.kept.store.backend
         found = self._stored_anew() if self._without else NOTHING
-        layers = layer_bytes(backend, self._layers)
-        drop_layers(backend, self._layers, self.plan.ruling)
+        layers: int | None = layer_bytes(backend, self._layers)
+        if not drop_layers(backend, self._layers, self.plan.ruling):
+            layers = None
         if self.kept.remote is None:
             session.graph.replace(found.revisions)
             session.forget_dropped()
@@ -136,17 +138,25 @@ class LettingGo:
         anew = Anew(limits, chosen_of(frozenset()), self._without, coder, salts=salts)
         return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
 
-    def _report(self, found: StoredAnew, layers: int, *, executed: bool) -> RetentionApplied:
+    def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:
+        """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
         commits = list(planned(self.plan))
         dropped = [commit for commit in commits if not commit.keeps]
+        if layers is None:
+            dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]
         return RetentionApplied(
             executed,
             self.kept.remote,
             dropped,
             [commit for commit in commits if commit.keeps],
-            max(0, found.before - found.after) + layers,
+            max(0, found.before - found.after) + (layers or 0),
             found.bytes,
-            [*self.plan.unmatched(), *self.plan.missing(), *self._lost_to_others(dropped)],
+            [
+                *self.plan.unmatched(),
+                *self.plan.missing(),
+                *self._lost_to_others(dropped),
+                *([_STAYED] if layers is None else []),
+            ],
         )
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
