@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mvcs.compaction.filling import fill
 from mvcs.compaction.neighbours import Neighbours
+from mvcs.compaction.sound_packs import sound_packs
 from mvcs.compaction.values import KnownValues
 from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder, Encoding
@@ -209,15 +210,16 @@ class Movement:
         entries = self.views.footer(name).entries[:-1]
         return all(identifier in wanted for placed in entries for identifier in placed.ids)
 
-    def _leant_on(self, revision: Revision, parents: Iterable[Revision]) -> Iterator[str]:
-        """Yield the packs that a commit may lean on: its parents, its own data, and what it leans on now."""
-        if revision.id in self._data:
-            yield from self._data[revision.id].packs
+    def _leant_on(self, revision: Revision, parents: Iterable[Revision]) -> Iterable[str]:
+        """Return the packs that a commit may lean on: its parents, its own data, and what it leans on now."""
+        trusted = list(self._data[revision.id].packs if revision.id in self._data else ())
         for parent in self._kept_parents(parents):
             pack = self.now(parent).written.pack
-            yield from (pack, *self.views.footer(pack).needed)
-        for name in self.views.footer(revision.written.pack).reach:
-            yield from self._moved.get(name, () if name in self.gone else (name,))
+            trusted += (pack, *self.views.footer(pack).needed)
+        reach = self.views.footer(revision.written.pack).reach
+        trusted += (now for name in reach for now in self._moved.get(name, ()))
+        others = [name for name in reach if name not in self._moved and name not in self.gone]
+        return sound_packs(trusted, others, self.views.footer) if self.gone else (*trusted, *others)
 
     def _in_order(self, names: Iterable[str]) -> list[str]:
         """Return the packs that were written here last to first, then others: names tell no order."""

@@ -223,6 +223,30 @@ def test_a_remote_goes_by_its_own_rules_and_says_what_others_lose(work: Path, tm
     assert sum(pack.stat().st_size for pack in far.rglob("*.pack")) < size + 500_000
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["plain", "archived"])
+def test_an_amended_commit_stays_where_its_parent_goes(tmp_path: Path, *, archived: bool) -> None:
+    """It reaches the pack of the commit in whose place it is, which only the reflog leads to."""
+    with Repository.init(tmp_path / "work") as repo:
+        for number in range(4):
+            repo.commit(made(number), step=number, step_size=0.5)
+        repo.set_retention(last=2)
+        if archived:
+            repo.apply_retention()
+            repo.compact(for_archive=True)
+            repo.apply_retention()
+            repo.gc(grace_days=0, wait_days=0, execute=True)
+            for number in (4, 5):
+                repo.commit(made(number), step=number, step_size=0.5)
+        repo.amend(message="a better message")
+        repo.set_retention(last=1, force=True)
+        before = content(repo, "HEAD")
+        repo.apply_retention(dry_run=True, force=True)
+        assert repo.apply_retention(force=True).dropped
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert content(repo, "HEAD") == before
+        assert repo.fsck().ok
+
+
 def test_lost_data_are_not_called_dropped(work: Path) -> None:
     applied(work, last=2, every=300)
     with Repository.open(work) as repo:
