@@ -116,7 +116,7 @@ def test_a_pack_that_is_gone(mvcs):
     mvcs.commit()
     for pack in mvcs.packs():
         pack.unlink()
-    result = mvcs("log", code=3)
+    result = mvcs("log", code=5)
     assert "fsck" in result.err
     assert mvcs.json("fsck", code=5)["ok"] is False
 

@@ -232,7 +232,7 @@ def test_a_clone_restores_the_values_without_exact_layers(trained, tmp_path):
     assert clone.json("fsck")["ok"] is True
 
 
-def test_damaged_codes_are_corruption_and_a_missing_pack_is_not_found(trained, tmp_path):
+def test_damaged_codes_are_corruption_and_so_is_a_missing_pack(trained, tmp_path):
     parents = [pack for pack in trained.packs() if b"state 0" in pack.read_bytes()]
     pack = min(parents, key=lambda path: path.stat().st_mtime_ns)
     content = bytearray(pack.read_bytes())
@@ -243,4 +243,4 @@ def test_damaged_codes_are_corruption_and_a_missing_pack_is_not_found(trained, t
     assert trained("checkout", "main~2", "-o", tmp_path / "one.pt", "--json", code=5).error["hint"]
     pack.unlink()
     assert trained("fsck", code=5).out
-    assert trained("checkout", "main~2", "-o", tmp_path / "one.pt", "--json", code=3).error["hint"]
+    assert trained("checkout", "main~2", "-o", tmp_path / "one.pt", "--json", code=5).error["hint"]

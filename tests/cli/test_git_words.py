@@ -37,7 +37,7 @@ def test_an_option_of_git_that_is_not_there_says_in_one_line_what_to_type_instea
     known = {context.command_path.partition(" ")[2]: command for context, command in commands()}
     for (command, option), answer in OPTIONS.items():
         if command in known:
-            assert said(console(command, option, "x", code=2)) == answer
+            assert said(console(*command.split(), option, "x", code=2)) == answer
             assert option not in [name for param in known[command].params for name in param.opts]
     assert said(console("commit", "-am", "message", code=2)) == OPTIONS["commit", "-a"]
     assert "staged" not in help_text()

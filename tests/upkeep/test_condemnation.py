@@ -364,6 +364,7 @@ def test_what_was_gone_and_came_back_may_be_named(repo, tmp_path):
     data = {path: (tmp_path / ".mvcs" / path).read_bytes() for path in repo.lost}
     repo.gc(wait_days=0, execute=True)
     for path, content in data.items():
+        (tmp_path / ".mvcs" / path).parent.mkdir(exist_ok=True)
         (tmp_path / ".mvcs" / path).write_bytes(content)
     refs_of(repo._session.place.backend).update(HEADS, "back", None, change)
 

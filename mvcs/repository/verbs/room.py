@@ -1,9 +1,11 @@
 """Room for commits in a store that has a quota: made before the verb, while nothing leans on what may go."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
+from mvcs.errors import MvcsError
 from mvcs.repository.quota import NoRoomError, taken_by
 from mvcs.repository.verbs.base import Verbs
 
@@ -24,11 +26,18 @@ class Roomy(Verbs):
         Raises:
             StorageError: the store has passed its quota all the same.
         """
-        session = self._session
-        if session.quota.is_near(more := taken_by(session.head())):
+        session, more = self._session, self._like_the_last()
+        if session.quota.is_near(more):
             made = self._made_room(more)
             if session.quota.is_passed():
                 raise session.quota.refusal(session.graph, session.refs, waiting=made.waiting)
+
+    def _like_the_last(self) -> int:
+        """Return the bytes that the last commit took; 0 on a damaged branch, of which the verb tells."""
+        if self._session.quota.limit is not None:
+            with suppress(MvcsError):
+                return taken_by(self._session.head())
+        return 0
 
     def _made_room(self, more: int) -> "MadeRoom":
         from mvcs.repository.keeping.made_room import MadeRoom
