@@ -3,14 +3,17 @@
 import contextlib
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mvcs import Repository
 from mvcs.errors import MvcsError
+from mvcs.local import Trust
+from mvcs.local.place import find
 from tests.repository.states import content, state
-from tests.store.faults import Disk, Stopped, full_disk
+from tests.store.faults import Disk, FaultyBackend, Stopped, full_disk
 
 COMMITS, ROWS = 6, 60
 KEPT = {300, 400, 500}
@@ -33,9 +36,9 @@ def before(pristine: Path) -> dict[int, object]:
         return {info.step or 0: content(repo, info.id) for info in repo.log()}
 
 
-def apply(work: Path) -> None:
+def apply(work: Path, *, force: bool = False) -> None:
     with Repository.open(work) as repo:
-        repo.apply_retention()
+        repo.apply_retention(force=force)
 
 
 def changes_of(pristine: Path, tmp_path: Path) -> int:
@@ -76,3 +79,32 @@ def test_wherever_it_stops(
             repo.gc(grace_days=0, wait_days=0, execute=True)
         check(work, before, done=True)
         shutil.rmtree(work)
+
+
+class LayersStay(FaultyBackend):
+    """A store of which the process dies before it deletes an exact layer."""
+
+    def delete(self, name: str) -> None:
+        if name.startswith("exact/"):
+            raise Stopped
+        super().delete(name)
+
+
+def test_exact_layers_go_though_it_stopped_once_the_data_were_dropped(tmp_path: Path) -> None:
+    """What such a layer is near is gone with the data: it would be found damaged for good."""
+    with Repository.init(tmp_path) as repo:
+        for number in range(3):
+            repo.commit(state(number, ROWS), step=100 * number, step_size=0.5)
+        repo.set_retention(last=1, force=True)
+    place = find(str(tmp_path), None, Trust.of_user())
+    stopping = Repository(replace(place, backend=LayersStay(place.backend)))
+    with pytest.raises(Stopped), stopping:
+        stopping.apply_retention(force=True)
+    layers = tmp_path / ".mvcs/exact"
+    assert len(list(layers.rglob("*.pack"))) == 2
+    apply(tmp_path, force=True)
+    assert len(list(layers.rglob("*.pack"))) == 1
+    with Repository.open(tmp_path) as repo:
+        assert [info.data_dropped for info in repo.log()] == [False, True, True]
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert repo.fsck().ok

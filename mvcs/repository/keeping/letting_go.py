@@ -75,9 +75,14 @@ class LettingGo:
 
     @property
     def _layers(self) -> list[Revision]:
-        """Return the commits whose exact layers go: their own values may be what they are stored near."""
-        found = {one.id: one for one in (*self.plan.going(Layer.EXACT), *self._unkept)}
-        return list(found.values())
+        """Return the commits whose exact layers go: their own values may be what they are stored near.
+
+        So it is with commits whose data went before, where the layers outlived a process that was stopped.
+        """
+        plan = self.plan
+        bare = self._without - plan.ruling.pins.keys()
+        without = (one for key, one in plan.surveyed.revisions.items() if key in bare)
+        return list({one.id: one for one in (*plan.going(Layer.EXACT), *without)}.values())
 
     def execute(self) -> RetentionApplied:
         """Let go what the rules do not keep.
