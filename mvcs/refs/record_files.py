@@ -24,9 +24,10 @@ def ref_folder(kind: str, name: str) -> str:
 class RecordFiles:
     """Reads the records of refs from their files."""
 
-    def __init__(self, backend: Backend) -> None:
-        """Read from `backend`."""
+    def __init__(self, backend: Backend, known: dict[bytes, RefRecord] | None = None) -> None:
+        """Read from `backend`; `known` has records by their hashes, and `look_below` adds to it."""
         self._backend = backend
+        self._known = known
 
     def numbered(self, kind: str, name: str, number: int) -> RefRecord | None:
         """Return a record by its number; None where there is none."""
@@ -50,6 +51,20 @@ class RecordFiles:
             return self.load_listed(path)
         except UNREADABLE as error:
             return DamagedRecord(record_number(path), self._digest(path), error)
+
+    def look_below(self, path: str, above: FoundRecord | None) -> FoundRecord:
+        """Return the record at a path; one that is known is not read where `above` holds its hash."""
+        if self._known is None:
+            return self.look(path)
+        if isinstance(above, RefRecord) and above.previous is not None:
+            known = self._known.get(above.previous)
+            if known is not None and known.key == path.rpartition("/")[2]:
+                self._known[above.previous] = self._known.pop(above.previous)  # the last to be forgotten
+                return known
+        found = self.look(path)
+        if isinstance(found, RefRecord):
+            self._known[found.digest] = found
+        return found
 
     def _digest(self, path: str) -> bytes:
         try:

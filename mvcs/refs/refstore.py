@@ -48,6 +48,7 @@ class RefStore:
         clock: Callable[[], int] = now_microseconds,
         memory: RefMemory | None = None,
         needs: PackNeeds | None = None,
+        known: dict[bytes, RefRecord] | None = None,
     ) -> None:
         """Keep refs below `refs/` in `backend`.
 
@@ -56,9 +57,10 @@ class RefStore:
             clock: gives microseconds.
             memory: knows earlier looks.
             needs: tells which packs a target needs; without it each counts as needing all.
+            known: records by their hashes, which `row` need not read again; those it reads are added.
         """
         self._backend = backend
-        self._files = RecordFiles(backend)
+        self._files = RecordFiles(backend, known)
         self._clock = clock
         self._memory = memory
         self._duties = WriterDuties(backend, needs, clock)
@@ -173,7 +175,7 @@ class RefStore:
         above: FoundRecord | None = None
         paths = self._files.paths(kind, name)
         for place, path in enumerate(paths):
-            found = self._files.look(path)
+            found = self._files.look_below(path, above)
             if (
                 isinstance(found, DamagedRecord)
                 and above is not None

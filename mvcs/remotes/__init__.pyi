@@ -1,5 +1,5 @@
 from .fetch import FetchResult, fetch_refs
-from .needed_packs import Needs, RememberedPacks
+from .needed_packs import RememberedPacks
 from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
 from .transfer_sides import TransferSide
 
@@ -7,7 +7,6 @@ __all__ = [
     "Delivered",
     "FetchResult",
     "MovedRef",
-    "Needs",
     "RefToPush",
     "RememberedPacks",
     "TransferSide",

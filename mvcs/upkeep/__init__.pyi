@@ -3,6 +3,7 @@ from .checking.level import FULL, PACKS, QUICK, Level
 from .collecting.garbage import collect_garbage
 from .collecting.garbage_report import Garbage, GcReport
 from .collecting.leftovers import remove_copies, remove_leftovers
+from .collecting.remembered_history import remembered_history
 from .repairing.repair import Repair
 from .repairing.repair_packs import Source
 from .stats.store_stats import store_stats
@@ -21,6 +22,7 @@ __all__ = [
     "check_store",
     "collect_garbage",
     "explain",
+    "remembered_history",
     "remove_copies",
     "remove_leftovers",
     "store_stats",

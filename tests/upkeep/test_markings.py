@@ -1,15 +1,18 @@
 """What a collector asks of the store follows what is new, and what it deletes leans on no local record."""
 
-import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from mvcs import Repository
 from mvcs.local.records import LocalRecords
 from mvcs.store.condemned.record import Standing
-from mvcs.upkeep.collecting import reachable_packs
+from mvcs.upkeep.collecting import known_history
 from mvcs.upkeep.collecting.garbage import collect_garbage
+from mvcs.upkeep.collecting.remembered_history import remembered_history
 from tests.store.dying import state
+from tests.store.in_memory import MemoryBackend
 from tests.upkeep.test_collector_beside_writers import DAY, World, place
 from tests.upkeep.test_collector_beside_writers import state as held
 from tests.upkeep.test_condemnation import log_of
@@ -30,13 +33,13 @@ def repo(tmp_path):
 def footers(monkeypatch):
     """Names of packs whose footers a marking reads."""
     read = []
-    real = reachable_packs.read_footer
+    real = known_history.read_footer
 
     def counted(backend, name):
         read.append(name)
         return real(backend, name)
 
-    monkeypatch.setattr(reachable_packs, "read_footer", counted)
+    monkeypatch.setattr(known_history, "read_footer", counted)
     return read
 
 
@@ -52,22 +55,107 @@ def test_a_second_marking_reads_the_footers_that_are_new(repo, footers, tmp_path
 
 
 def test_what_a_forged_record_says_deletes_nothing(repo, tmp_path):
-    """A line that lacks a pack of the tip: it may be condemned, and a look at the store releases it."""
+    """Lines that lack packs of the tip: these may be condemned, and a look at the store releases them."""
     repo.gc(grace_days=0)
-    path = tmp_path / ".mvcs/local/needs.json"
     before = packs(tmp_path)
     age(tmp_path, before, 400)
-    with LocalRecords(tmp_path / ".mvcs").change("needs") as record:
-        assert len(record) == COMMITS
-        for line in record.values():
-            del line[1:]
-    assert json.loads(path.read_bytes().splitlines()[0])
+    with remembered_history(tmp_path / ".mvcs") as known:
+        assert len(known.lines) == COMMITS
+        forged = {pack: replace(line, parents=(), needed=()) for pack, line in known.lines.items()}
+    with remembered_history(tmp_path / ".mvcs") as known:
+        known.lines.clear()
+    with remembered_history(tmp_path / ".mvcs") as known:
+        known.lines |= forged
     for wait in (None, 0):
         with Repository.open(tmp_path) as again:
             assert again.gc(execute=True, wait_days=wait).garbage == []
     assert packs(tmp_path) == before
     with Repository.open(tmp_path) as again:
         assert again.fsck().ok
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"hashes": "AA==", "lines": 3}, {"lines": "x", "hashes": [], "records": ""}]
+)
+def test_a_record_that_does_not_fit_is_read_from_the_store_again(repo, footers, tmp_path, value):
+    repo.gc(grace_days=0)
+    with LocalRecords(tmp_path / ".mvcs").change("history") as record:
+        record.clear()
+        record.update(value)
+    footers.clear()
+    repo.gc(grace_days=0)
+    assert len(footers) == COMMITS
+    footers.clear()
+    repo.gc(grace_days=0)
+    assert footers == []
+
+
+@pytest.mark.parametrize(
+    ("short", "long"), [(6, 24), pytest.param(100, 400, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_requests_follow_what_was_written_since(monkeypatch, short, long):
+    """Condemning and deleting, beside one new commit: they do not grow with history, nor do their bytes."""
+    monkeypatch.setattr(known_history, "PROVEN", min(short, known_history.PROVEN))
+    few, many = _requests(short), _requests(long)
+    assert many.keys() == few.keys()
+    # A footer of a tip has copies of 1 to 32 ancestors; nothing else differs.
+    assert {key: many[key] for key in many if key != "bytes"} == {
+        key: few[key] for key in few if key != "bytes"
+    }
+    assert many["bytes"] < few["bytes"] + (1 << 16)
+
+
+def _requests(commits):
+    """Count what a collection asks for that condemns a pack, and deletes another."""
+    world, known = World(), known_history.KnownHistory()
+    with Repository(place(world.store)) as repo:
+        for number in range(commits):
+            repo.commit(held(10 + number))
+        for number in range(2):
+            repo.commit(held(number), branch=f"gone{number}")
+            for name in world.store.list(f"refs/heads/gone{number}"):
+                world.store.delete(name)
+            world.store.grow_old(30)
+            collect_garbage(place(world.store), DAY, wait=DAY, execute=True, known=known)
+            world.store.grow_old(2)
+        known = replace(known, read=set(), met=set())
+        repo.commit(held(9))
+    counting = Counting(world.store.files)
+    report = collect_garbage(place(counting), 0, wait=DAY, execute=True, known=known)
+    assert report.garbage
+    return counting.asked
+
+
+class Counting(MemoryBackend):
+    """Counts requests by their kind, and the bytes that they give."""
+
+    def __init__(self, files=None):
+        super().__init__(files)
+        self.asked = Counter()
+
+    def _counted(self, name, answer):
+        self.asked[name] += 1
+        self.asked["bytes"] += len(answer) if isinstance(answer, bytes) else 0
+        return answer
+
+    def read(self, name, offset=0, length=None):
+        return self._counted("read", super().read(name, offset, length))
+
+    def head(self, name, length):
+        return self._counted("head", super().head(name, length))
+
+    def size(self, name):
+        return self._counted("size", super().size(name))
+
+    def list(self, folder):
+        return self._counted("list", super().list(folder))
+
+    def sizes(self, folder):
+        found = self._counted("list", super().list(folder))
+        return {name: len(self.files[name][0]) for name in found}
+
+    def newest(self, folder):
+        return self._counted("newest", super().newest(folder))
 
 
 def test_the_log_does_not_grow_with_collections():

@@ -38,19 +38,18 @@ class Upkeep(Verbs):
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
             NotFoundError: there is no such remote.
         """
-        from mvcs.repository.sharing.exchange import remembered
-        from mvcs.upkeep import collect_garbage, remove_leftovers
+        from mvcs.upkeep import collect_garbage, remembered_history, remove_leftovers
 
         place = self._session.place if remote is None else store_of(self._session, remote)
         wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
-        with remembered(self._session) as known:
+        with remembered_history(self._session.place.local) as known:
             report = collect_garbage(
                 place,
                 grace_days * DAY_SECONDS,
                 execute=execute,
                 wait=wait * DAY_SECONDS,
                 author=self._session.author,
-                told=known.needs,
+                known=known,
             )
         if execute:
             remove_leftovers(self._session.place)

@@ -14,6 +14,7 @@ from mvcs.upkeep.collecting.condemnation import Collector
 from mvcs.upkeep.collecting.conflict_branches import GivenUp, contained, delete_contained
 from mvcs.upkeep.collecting.garbage_found import UNREACHED, Found, find, patience, store_clock
 from mvcs.upkeep.collecting.garbage_report import Garbage, GcReport
+from mvcs.upkeep.collecting.known_history import KnownHistory
 from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.collecting.reachable_packs import Reach, survey
 
@@ -25,7 +26,7 @@ def collect_garbage(
     execute: bool,
     wait: float,
     author: str = "",
-    told: dict[str, list[str]] | None = None,
+    known: KnownHistory | None = None,
 ) -> GcReport:
     """Find what nothing needs; when told to, condemn what is old enough, and delete what has waited.
 
@@ -35,8 +36,8 @@ def collect_garbage(
         execute: do it; otherwise nothing is changed.
         wait: seconds from condemning to deleting.
         author: who collects.
-        told: what this clone remembers of what commits need, as of `RememberedPacks.needs`; what is read is
-            added. It says what may be condemned. What is deleted is looked up in the store itself.
+        known: what this clone remembers of history; what is read is added. Before something is deleted it is
+            compared with the store.
 
     Raises:
         UsageError: the grace or the wait is no length of time.
@@ -49,8 +50,8 @@ def collect_garbage(
                 f"the {name} is not a length of time", hint=f"give days, as in --{name} {usual:g}"
             )
     _refuse_rolled_back(place)
-    told = {} if told is None else told
-    return _Collection(place, grace, wait, execute=execute, author=author, told=told).run()
+    known = KnownHistory() if known is None else known
+    return _Collection(place, grace, wait, execute=execute, author=author, known=known).run()
 
 
 def _refuse_rolled_back(place: Place) -> None:
@@ -80,10 +81,9 @@ class _Collection:
         *,
         execute: bool,
         author: str,
-        told: dict[str, list[str]],
+        known: KnownHistory,
     ) -> None:
-        self._told = told
-        self._read: dict[str, list[str]] = {}
+        self._known = known
         self._place = place
         self._backend = place.backend
         self._grace = grace
@@ -102,9 +102,7 @@ class _Collection:
         live = self._collector.live
         head = held(self._place, self._grace)
         names = set(filter(None, map(pack_name, sizes)))
-        before = dict(self._told)
-        reach = survey(self._backend, names | live, head, self._given_up, self._told)
-        self._read = {pack: line for pack, line in self._told.items() if before.get(pack) is not line}
+        reach = survey(self._backend, names | live, head, self._given_up, self._known)
         found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         if self._execute:
@@ -177,8 +175,11 @@ class _Collection:
         return gone
 
     def _unneeded(self, packs: Iterable[str]) -> set[str]:
-        head = held(self._place, self._grace)
-        left = survey(self._backend, packs, head, self._given_up, self._read).left
+        names = set(packs)
+        if not names:
+            return names
+        self._known.prove(self._backend)
+        left = survey(self._backend, names, held(self._place, self._grace), self._given_up, self._known).left
         return left - set(filter(None, map(pack_name, packs_at_work(self._place.local))))
 
     def _notes(self, reach: Reach) -> list[str]:

@@ -1,14 +1,14 @@
 """Which packs commits need: every commit behind a ref, a record of its past, or HEAD."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
-from mvcs.history import Graph, Revision
+from mvcs.history import Graph
 from mvcs.memory import NOTHING
 from mvcs.objects import ObjectId
 from mvcs.refs import (
@@ -23,7 +23,6 @@ from mvcs.refs import (
     lost_end_error,
     recordless_error,
 )
-from mvcs.remotes import Needs
 from mvcs.store import (
     MOVED_BASES,
     PARALLEL_READERS,
@@ -36,6 +35,7 @@ from mvcs.store import (
     read_footer,
     refuse_changes,
 )
+from mvcs.upkeep.collecting.known_history import KnownHistory, Line, Node
 
 _BATCH = 64
 GivenUp = Callable[[str, str, RefRecord], bool]
@@ -92,7 +92,7 @@ def survey(
     packs: Iterable[str],
     head: Held | None = None,
     given_up: GivenUp | None = None,
-    lines: dict[str, list[str]] | None = None,
+    known: KnownHistory | None = None,
 ) -> Reach:
     """Tell which packs no commit of a store needs for either of its layers.
 
@@ -105,7 +105,7 @@ def survey(
         packs: names of packs.
         head: what HEAD needs; None for a store without one.
         given_up: tells of a ref, by its newest record, whether its past counts no more.
-        lines: what is known of what commits need, as of `RememberedPacks.needs`; what is read is added.
+        known: what need not be read again; what is read is added.
 
     Raises:
         MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
@@ -116,9 +116,10 @@ def survey(
     if not left:
         return Reach(left)
     head = head or Held()
-    named = Named.of(RefStore(backend), given_up)
+    known = KnownHistory() if known is None else known
+    named = Named.of(RefStore(backend, known=known.records), given_up)
     doubts = [*named.doubts, *filter(None, [head.doubt])]
-    walk = _Walk(backend, {} if lines is None else lines)
+    walk = _Walk(backend, known)
     walk.strike(left, walk.now(named, head))
     try:
         walk.strike(left, walk.past(named, head, every=bool(doubts)))
@@ -134,8 +135,9 @@ def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str =
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
     refuse_changes(backend)
-    left, walk = set(packs), _Walk(backend, {})
-    walk.strike(left, _tips(walk.graph, RefStore(backend), kind, start))
+    left, walk = set(packs), _Walk(backend, KnownHistory())
+    found = RefStore(backend).survey(kind).required()
+    walk.strike(left, _targets(record for name, record in found.items() if name.startswith(start)))
     return left
 
 
@@ -149,84 +151,88 @@ def has_refs(backend: Backend) -> bool:
 class _Walk:
     """A walk over commits that meets each once."""
 
-    def __init__(self, backend: Backend, lines: dict[str, list[str]]) -> None:
+    def __init__(self, backend: Backend, known: KnownHistory) -> None:
         self._backend = backend
-        self._lines = lines
-        self._needs = Needs(backend, lines)
-        self._store = ObjectStore(backend, NOTHING)
+        self._known = known
         self._seen: set[ObjectId] = set()
-        self.graph = Graph(self._store)
-        self._all: dict[str, tuple[str, ...]] = {}
+        self._graph = Graph(ObjectStore(backend, NOTHING))
         # Only where commits are ended anew may a pack that is named be gone for a good reason.
         is_moved = has_upgrade(backend, MOVED_BASES)
         self._there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if is_moved else None
 
-    def now(self, named: "Named", head: Held) -> Iterator[Revision]:
+    def now(self, named: "Named", head: Held) -> Iterator[Node]:
         """Yield what refs and HEAD lead to now."""
-        yield from self._loaded(named.newest)
+        yield from _targets(named.newest)
         if head.commit is not None:
-            yield self.graph.load(head.commit, None)
+            yield head.commit, None
 
-    def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Revision]:
+    def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Node]:
         """Yield what they led to before; with `every` all commits of the store."""
-        yield from self._loaded(named.older)
+        yield from _targets(named.older)
         if every:
             for footer, _ in commit_footers(self._backend):
-                self.graph.learn(footer)
-                yield from map(Revision, footer.commits)
+                yield from ((written.id, written.pack) for written in footer.commits)
         for stood in head.past:
-            with suppress(NotFoundError):
-                yield self.graph.load(stood, None)
+            if self._is_stored(stood):
+                yield stood, None
 
-    def _loaded(self, records: Iterable[RefRecord]) -> Iterator[Revision]:
-        for record in records:
-            if record.target is not None:
-                yield self.graph.load(record.target, record.pack)
+    def _is_stored(self, commit: ObjectId) -> bool:
+        if next(self._known.of(commit), None) is not None:
+            return True
+        with suppress(NotFoundError):
+            self._graph.load(commit, None)
+            return True
+        return False
 
-    def strike(self, left: set[str], starts: Iterable[Revision]) -> None:
+    def strike(self, left: set[str], starts: Iterable[Node]) -> None:
         """Remove from `left` the packs that these commits and their ancestors need."""
-        if not left:
-            return
-        revisions = self.graph.walk(starts, without=frozenset(self._seen))
+        queue = deque(starts)
         with ThreadPoolExecutor(PARALLEL_READERS) as pool:
-            while left and (some := list(islice(revisions, _BATCH))):
-                self._seen.update(revision.id for revision in some)
-                some = [self._ended(revision) for revision in some]
-                self._read_ahead(pool, some)
-                left.difference_update(*map(self._beyond, some))
-                self._store.catalog.keep(())  # a long history's footers do not stay in memory
+            while left and (some := list(islice(self._unseen(queue), _BATCH))):
+                self._known.learn(self._backend, pool, [pack for _, pack in some if pack is not None])
+                for node in some:
+                    pack, line = self._line(*node)
+                    left.difference_update((pack, *line.needed, *line.exact))
+                    queue.extend(line.parents)
 
-    def _read_ahead(self, pool: ThreadPoolExecutor, revisions: list[Revision]) -> None:
-        names = [revision.written.pack for revision in revisions if revision.written.pack not in self._lines]
-        footers = pool.map(partial(read_footer, self._backend), names)
-        for name, footer in zip(names, footers, strict=True):
-            self._needs.learn(name, footer.needed)
+    def _unseen(self, queue: deque[Node]) -> Iterator[Node]:
+        while queue:
+            node = queue.popleft()
+            if node[0] not in self._seen:
+                self._seen.add(node[0])
+                yield node
 
-    def _ended(self, revision: Revision) -> Revision:
-        """Return a commit as the pack ends it that counts: what was named may be gone for a good reason."""
-        pack = revision.written.pack
-        if self._there is None or (pack in self._there and self._there.issuperset(self._needed(pack))):
-            return revision
-        return self.graph.elsewhere(revision)
+    def _line(self, commit: ObjectId, pack: str | None) -> tuple[str, Line]:
+        """Return what a commit needs, by the pack that ends it now; the one that is named may be gone."""
+        line = self._known.lines.get(pack or "")
+        if pack is not None and line is not None and line.commit == commit and self._is_whole(pack, line):
+            self._known.met.add(pack)
+            return pack, line
+        if pack is None or self._there is not None:
+            for name, told in self._known.of(commit):
+                if self._is_whole(name, told):
+                    self._known.met.add(name)
+                    return name, told
+        return self._looked_up(commit, pack)
 
-    def _needed(self, pack: str) -> tuple[str, ...]:
-        if pack not in self._all:
-            self._all[pack] = read_footer(self._backend, pack).needed
-        return self._all[pack]
+    def _is_whole(self, pack: str, line: Line) -> bool:
+        return self._there is None or (pack in self._there and self._there.issuperset(line.needed))
 
-    def _beyond(self, revision: Revision) -> set[str]:
-        """Return what a commit needs, but for what its first parent needs, which is walked as well."""
-        written, parents = revision.written, revision.commit.parents
-        if self._there is not None:  # the parent may be named by several packs
-            return {written.pack, *self._needed(written.pack), *written.exact_packs}
-        parent = self.graph.get(parents[0], revision).written.pack if parents else ""
-        return {written.pack, *self._needs.beyond(written.pack, parent), *written.exact_packs}
+    def _looked_up(self, commit: ObjectId, pack: str | None) -> tuple[str, Line]:
+        """Return the same from what the store itself says; nothing of it is remembered."""
+        revision = self._graph.load(commit, pack)
+        if self._there is not None:
+            revision = self._graph.elsewhere(revision)
+        written = revision.written
+        needed = read_footer(self._backend, written.pack).needed
+        parents = ((parent.id, parent.written.pack) for parent in self._graph.parents(revision))
+        return written.pack, Line(commit, tuple(parents), needed, written.exact_packs)
 
 
-def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revision]:
-    for name, record in refs.survey(kind).required().items():
-        if name.startswith(start) and record.target is not None:
-            yield graph.load(record.target, record.pack)
+def _targets(records: Iterable[RefRecord]) -> Iterator[Node]:
+    for record in records:
+        if record.target is not None:
+            yield record.target, record.pack
 
 
 @dataclass
