@@ -223,7 +223,7 @@ def test_dropped_data_name_the_record_and_the_rule(repo, thinned):
     found = repo.why(thinned)
     assert found.state == "dropped"
     assert [drop.data for drop in found.drops] == [True]
-    assert "no rule kept it (rules 0: the last 2 of each branch)" in found.drops[0].why
+    assert "no rule kept it (the rules then, record 0: the last 2 of each branch)" in found.drops[0].why
     assert repo.why("main~3").drops[0].why == found.drops[0].why
 
 
@@ -240,7 +240,9 @@ def test_a_drop_of_another_layer_or_one_taken_back_explains_nothing(repo, thinne
 def test_whoever_asks_for_dropped_data_hears_by_which_rule_they_went(repo):
     name = repo.resolve("main~3").id
     with Repository.open(repo._session.place.top) as again:
-        with pytest.raises(NotFoundError, match=r"were dropped on .* no rule kept it \(rules 0: the last 2"):
+        with pytest.raises(
+            NotFoundError, match=r"were dropped on .* no rule kept it \(the rules then, record 0: the last 2"
+        ):
             again.checkout_plan(name)
         assert again.show(name).commit.data_dropped
         assert again.show_file(f"{name}:model").commit.data_dropped
