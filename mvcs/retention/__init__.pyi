@@ -3,10 +3,11 @@ from .dropped import dropped_why, explained
 from .drops import Drop, DropLog, DropRecord
 from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_apply_rule
 from .facts import Source
-from .pins import pin, unpin
+from .pins import PinRecord, pin, pins_row, unpin
 from .plan import Plan, Ruling, commit_names
+from .record_row import RecordRow
 from .rule_words import RuleWords, age, rules_from
-from .rules import Layer, set_rules
+from .rules import Keeps, Layer, Rule, RuleRecord, rules_row, set_rules
 
 __all__ = [
     "DataDrop",
@@ -14,8 +15,13 @@ __all__ = [
     "Drop",
     "DropLog",
     "DropRecord",
+    "Keeps",
     "Layer",
+    "PinRecord",
     "Plan",
+    "RecordRow",
+    "Rule",
+    "RuleRecord",
     "RuleWords",
     "Ruling",
     "Source",
@@ -28,9 +34,11 @@ __all__ = [
     "is_kept",
     "layer_bytes",
     "pin",
+    "pins_row",
     "record_absent",
     "record_drops",
     "rules_from",
+    "rules_row",
     "set_rules",
     "told_of",
     "try_apply_rule",

@@ -1,14 +1,15 @@
 """Rows of numbered records of which the newest counts: rules, and pins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import is_record_name, record_name, record_number
 from mvcs.store import Backend, refuse_changes
 
 ATTEMPTS = 16
+MEND_HINT = "'mvcs repair' makes it whole again, and keeps everything until rules are set anew"
 
 
 class Numbered(Protocol):
@@ -52,14 +53,39 @@ class RecordRow(Generic[Record]):
         """
         if self.backend.newest(self.folder) is None:
             return None
-        names = (path.rpartition("/")[2] for path in self.backend.list(self.folder))
-        numbers = sorted(record_number(name) for name in names if is_record_name(name))
+        numbers = self.numbers()
         if not numbers or numbers != list(range(len(numbers))):
             raise CorruptionError(
                 f"'{self.folder}' has lost a record, or holds something else, so nothing is dropped",
-                hint="bring it back from another clone or a backup of the store",
+                hint=MEND_HINT,
             )
         return self.load(numbers[-1])
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the records that are there, oldest first."""
+        names = (path.rpartition("/")[2] for path in self.backend.list(self.folder))
+        return sorted(record_number(name) for name in names if is_record_name(name))
+
+    def path(self, number: int) -> str:
+        """Return where a record lies."""
+        return f"{self.folder}/{record_name(number)}"
+
+    def faults(self) -> Iterator[tuple[str, MvcsError]]:
+        """Yield what is damaged or missing, by its path; what a later version wrote is no fault."""
+        whole = True
+        for number in self.numbers():
+            try:
+                self.load(number)
+            except CorruptionError as error:
+                whole = False
+                yield self.path(number), error
+            except (NotFoundError, UnsupportedFormatError):
+                whole = False
+        if whole:
+            try:
+                self.newest()
+            except MvcsError as error:
+                yield self.folder, error
 
     def load(self, number: int) -> Record:
         """Return one of the records.
@@ -69,14 +95,17 @@ class RecordRow(Generic[Record]):
             CorruptionError: it is damaged.
             UnsupportedFormatError: a later version wrote it.
         """
-        path = f"{self.folder}/{record_name(number)}"
+        path = self.path(number)
         try:
             record = self.decode(self.backend.read_small(path, self.limit))
         except (CorruptionError, UnsupportedFormatError) as error:
             message = f"{self.what} '{path}' cannot be read: {error.message}"
-            raise type(error)(message, hint=error.hint) from error
+            hint = MEND_HINT if isinstance(error, CorruptionError) else error.hint
+            raise type(error)(message, hint=hint) from error
         if record.number != number:
-            raise CorruptionError(f"{self.what} '{path}' lies under the number of another record")
+            raise CorruptionError(
+                f"{self.what} '{path}' lies under the number of another record", hint=MEND_HINT
+            )
         return record
 
     def append(self, make: Callable[[Record | None, int], Record]) -> Record:
@@ -90,7 +119,7 @@ class RecordRow(Generic[Record]):
             refuse_changes(self.backend)
             newest = self.newest()
             record = make(newest, 0 if newest is None else newest.number + 1)
-            path, data = f"{self.folder}/{record_name(record.number)}", record.encode()
+            path, data = self.path(record.number), record.encode()
             try:
                 self.backend.create(path, data)
             except ConflictError:

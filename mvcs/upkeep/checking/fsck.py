@@ -13,7 +13,7 @@ from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.reports import FsckReport, Problem
 from mvcs.restore import open_reading
-from mvcs.retention import DropLog
+from mvcs.retention import DropLog, pins_row, rules_row
 from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
@@ -78,6 +78,7 @@ class Fsck:
             if found.name not in KNOWN
         )
         self.notes += filter(None, [strays(self.store.backend)])
+        self._retention()
         head = None if check_head is None else self._head(check_head)
         if self.seen is not None:
             self.seen.all()  # before the refs: another process may see more while they are read
@@ -147,6 +148,12 @@ class Fsck:
                     tip = graph.load(record.target or ObjectId(b""), record.pack)
                     for revision in graph.walk([tip], without=self._commits):
                         self._reach(self._as_ended(graph, revision))
+
+    def _retention(self) -> None:
+        """Read every record of rules and pins: behind a damaged one nobody can tell what may go."""
+        for row in (rules_row(self.store.backend), pins_row(self.store.backend)):
+            for path, error in row.faults():
+                self._report("retention", path, error)
 
     def _nameless(self, rows: Mapping[str, list[RefRecord]], unpublished: set[str]) -> None:
         """Report commits of a store where no ref is left; one that lost some says so itself."""

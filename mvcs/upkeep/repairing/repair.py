@@ -25,6 +25,7 @@ from mvcs.upkeep.repairing.rehearsal import Rehearsal
 from mvcs.upkeep.repairing.repair_drops import DropRepair
 from mvcs.upkeep.repairing.repair_packs import PackRepair, Source
 from mvcs.upkeep.repairing.repair_refs import RefRepair
+from mvcs.upkeep.repairing.repair_rules import RuleRepair
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
@@ -75,7 +76,9 @@ class Repair:
             lost |= packs.run(())
             drops = DropRepair(self._wanted(store), aside, self.notes.append)
             drops.run()
-            mended = [*packs.mended, *refs.mended, *drops.mended]
+            rules = RuleRepair(backend, aside, self.author, self.notes.append)
+            rules.run()
+            mended = [*packs.mended, *refs.mended, *drops.mended, *rules.mended]
             return self._told(backend, mended, lost, aside)
 
     def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:
