@@ -25,6 +25,19 @@ _held_long: set[pathlib.Path] = set()
 _NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
 
 
+class HeldError(StorageError):
+    """Another process has a lock.
+
+    Attributes:
+        holder: says which, as far as the system tells.
+    """
+
+    def __init__(self, message: str, holder: str, *, hint: str) -> None:
+        """Say what cannot be locked."""
+        super().__init__(message, hint=hint)
+        self.holder = holder
+
+
 def temporary_name(kind: str = TEMPORARY) -> str:
     """Return a fresh name for a file that only its maker needs; it says who that is."""
     return f".mvcs-{Process.current()}-{secrets.token_hex(8)}.{kind}"
@@ -201,7 +214,7 @@ def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> No
 
 
 @contextlib.contextmanager
-def locked(path: pathlib.Path) -> Iterator[None]:
+def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]:
     """Let one process at a time read a file and replace it; the lock is a file of its own and stays.
 
     The system lets go of it when its holder dies. A file system without locks is used without one. A holder
@@ -209,23 +222,25 @@ def locked(path: pathlib.Path) -> Iterator[None]:
 
     Args:
         path: the lock.
+        patience: seconds to wait for another holder.
 
     Raises:
-        StorageError: it cannot be made, or another process does not let go of it.
+        HeldError: another process does not let go of it.
+        StorageError: it cannot be made.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock '{path}': {(error.strerror or str(error)).lower()}") from error
     try:
-        _take(descriptor, path)
+        _take(descriptor, path, patience)
         yield
     finally:
         unlock(descriptor)
 
 
-def _take(descriptor: int, path: pathlib.Path) -> None:
-    pause, limit = 0.001, time.monotonic() + (0 if path in _held_long else LOCK_SECONDS)
+def _take(descriptor: int, path: pathlib.Path, patience: float) -> None:
+    pause, limit = 0.001, time.monotonic() + (0 if path in _held_long else patience)
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,7 +257,7 @@ def _take(descriptor: int, path: pathlib.Path) -> None:
         return
 
 
-def _held(descriptor: int, path: pathlib.Path) -> StorageError:
+def _held(descriptor: int, path: pathlib.Path) -> HeldError:
     """Return the error for a lock that is not let go of; Linux tells by whom."""
     holder, place = "another process", f":{os.fstat(descriptor).st_ino}"
     hint = "if it was stopped, let it go on or end it"
@@ -252,7 +267,9 @@ def _held(descriptor: int, path: pathlib.Path) -> StorageError:
         if pids:
             holder = f"process {pids[0]}"
             hint = f"if it was stopped, 'kill -CONT {pids[0]}' lets it go on"
-    return StorageError(f"cannot lock '{path}': {holder} has held it for {LOCK_SECONDS:.0f} s", hint=hint)
+    return HeldError(
+        f"cannot lock '{path}': {holder} has held it for {LOCK_SECONDS:.0f} s", holder, hint=hint
+    )
 
 
 def unlock(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-from .movement import Anew
+from .movement_base import Anew
 from .storing_anew import StoredAnew, StoringAnew, chosen_of
 
 __all__ = ["Anew", "StoredAnew", "StoringAnew", "chosen_of"]

@@ -1,33 +1,37 @@
 """Commits are stored anew, proven, and ended anew, with every commit and ref that has to follow."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from math import isqrt
 
+from mvcs.compaction.going_on import is_whole
 from mvcs.compaction.moved_refs import MovedRefs, named_commits
-from mvcs.compaction.movement import Anew, Movement
+from mvcs.compaction.movement import Movement
+from mvcs.compaction.movement_base import Anew
 from mvcs.errors import CorruptionError
 from mvcs.history import CountingGraph, Revision
+from mvcs.local import CompactionSteps
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import RefRecord, RefStore, now_microseconds
 from mvcs.store import (
-    MAX_FILE,
     MOVED_BASES,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
     Overlay,
     RestoreLimits,
-    name_of,
+    pack_name,
     pack_path,
     read_footer,
     upgrade,
 )
 
 _LONG = 8  # commits from which on it pays to have snapshots on the way
+_BLOCK = 64
 
 Announce = Callable[[str], None]
 
@@ -65,8 +69,8 @@ class StoredAnew:
 class StoringAnew:
     """One rewriting of a store's history. Old packs stay: `mvcs gc` finds what nothing needs any more.
 
-    It runs beside writers. Where it stops, refs lead to what they led to, or to what is complete; run again,
-    it finds what was done.
+    It runs beside writers. Where it stops, refs lead to what they led to, or to what is complete; run again
+    with the same `steps`, it goes on behind what was stored and verified.
 
     Attributes:
         store: the store.
@@ -77,7 +81,9 @@ class StoringAnew:
         hangs: whether chosen commits are stored near later ones.
         announce: is told the path of each pack before it is there.
         scratch: has room for snapshots of commits that are to hang, each of which is decoded from the end of
-            its chain otherwise; None for none.
+            its chain otherwise; None for none. It holds as many commits as `block` says.
+        steps: of one that was broken off, and where those of this one go.
+        block: commits of which there are snapshots in `scratch` at a time.
         paths: of the packs that were announced so far.
     """
 
@@ -89,6 +95,8 @@ class StoringAnew:
     hangs: bool = False
     announce: Announce | None = None
     scratch: Backend | None = None
+    steps: CompactionSteps = field(default_factory=CompactionSteps)
+    block: int = _BLOCK
     paths: list[str] = field(default_factory=list, init=False)
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
@@ -96,7 +104,7 @@ class StoringAnew:
     def __post_init__(self) -> None:
         """Look at nothing yet."""
         self._graph = CountingGraph(self.store.apart())
-        self._movement = Movement(self.store, self._graph, self.anew, self._announced)
+        self._movement = Movement(self.store, self._graph, self.anew, self._announced, steps=self.steps)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
         """Store anew what has to be, and move the refs.
@@ -128,6 +136,11 @@ class StoringAnew:
         if self.announce is not None:
             self.announce(path)
 
+    @property
+    def unfinished(self) -> list[str]:
+        """Paths of the packs that were announced so far, and with which no other run could go on."""
+        return [path for path in self.paths if pack_name(path) not in self.steps.packs]
+
     def _behind(self, records: Iterable[RefRecord]) -> list[Revision]:
         """Return the commits behind refs that were not met yet, parents first."""
         tips = [self._graph.load(one.target, one.pack) for one in records if one.target is not None]
@@ -142,7 +155,6 @@ class StoringAnew:
                 movement.give_up(revision)
         hanging = [one for one in revisions if self.hangs and self.anew.chosen(one.id)]
         self.progress.start("storing anew", 2 * len(hanging) + len(revisions), "commits")
-        self._unfold(hanging)
         self._hang(hanging)
         for revision in revisions:
             movement.advance(revision)
@@ -150,9 +162,26 @@ class StoringAnew:
         self.progress.finish()
         self._prove()
 
-    def _unfold(self, revisions: list[Revision]) -> None:
-        """Store commits with short chains beside the store: they are read newest first."""
-        if self.scratch is None or len(revisions) < _LONG:
+    def _hang(self, revisions: list[Revision]) -> None:
+        children: dict[ObjectId, list[Revision]] = defaultdict(list)
+        for revision in revisions:
+            for parent in revision.commit.parents:
+                children[parent].append(revision)
+        for start in reversed(range(0, len(revisions), self.block)):
+            block = revisions[start : start + self.block]
+            with self._unfolded(block):
+                for revision in reversed(block):
+                    self._movement.hang(revision, children[revision.id])
+                    self.progress.advance(1)
+        for revision in revisions:
+            self._movement.hung(revision)
+
+    @contextmanager
+    def _unfolded(self, revisions: list[Revision]) -> Iterator[None]:
+        """Store commits with short chains beside the store meanwhile: they are read newest first."""
+        if self.scratch is None or len(revisions) < _LONG or all(map(self._is_done, revisions)):
+            self.progress.advance(len(revisions))
+            yield
             return
         limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_ratio)
         beside = ObjectStore(Overlay(self.store.backend, self.scratch), self.store.memory)
@@ -160,23 +189,19 @@ class StoringAnew:
         for revision in revisions:
             unfolded.advance(revision)
             self.progress.advance(1)
-        self._movement = replace(self._movement, unfolded=unfolded)
+        self._movement.read_from(unfolded)
+        yield
+        self._movement.read_from(None)
+        for name in unfolded.written:
+            self.scratch.delete(pack_path(name))
 
-    def _hang(self, revisions: list[Revision]) -> None:
-        children: dict[ObjectId, list[Revision]] = defaultdict(list)
-        for revision in revisions:
-            for parent in revision.commit.parents:
-                children[parent].append(revision)
-        for revision in reversed(revisions):
-            self._movement.hang(revision, children[revision.id])
-            self.progress.advance(1)
-        for revision in revisions:
-            self._movement.hung(revision)
+    def _is_done(self, revision: Revision) -> bool:
+        return (revision.id.hex(), False) in self.steps.found
 
     def _prove(self) -> None:
         """Read back what was written: each pack has to hash to its name."""
         for name in self._movement.written[self._proven :]:
-            if name_of(self.store.backend.read_small(pack_path(name), MAX_FILE)) != name:
+            if not is_whole(self.store.backend, name):
                 raise CorruptionError(
                     f"pack '{pack_path(name)}' was written and reads back as something else",
                     hint="no branch was moved; look after the disk",

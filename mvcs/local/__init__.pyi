@@ -1,4 +1,5 @@
 from . import head_log, place
+from .compaction_steps import CompactionSteps, Step, packs_to_go_on_with
 from .damaged_packs import known_damaged, note_checked, note_damaged
 from .exported_files import ExportLanding, Exports, stamps_of_files
 from .findings import Findings, save_findings
@@ -39,6 +40,7 @@ __all__ = [
     "RECORDS_FOLDER",
     "SEEN_REFS",
     "TRUSTED_FILE",
+    "CompactionSteps",
     "Description",
     "ExportLanding",
     "Exports",
@@ -53,6 +55,7 @@ __all__ = [
     "Place",
     "Sample",
     "SeenRefs",
+    "Step",
     "StoreWatch",
     "Trust",
     "UserConfig",
@@ -77,6 +80,7 @@ __all__ = [
     "open_described",
     "packs_at_work",
     "packs_on_record",
+    "packs_to_go_on_with",
     "place",
     "read_head",
     "refuse_occupied",

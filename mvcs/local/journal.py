@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import StorageError
+from mvcs.local.compaction_steps import packs_to_go_on_with
 from mvcs.local.records import RECORDS_FOLDER
 from mvcs.local_files import JOURNAL, left_behind, maker_of, read_file, replace_file, temporary_name
 from mvcs.store import make_folder
@@ -154,7 +155,7 @@ def packs_on_record(local: pathlib.Path | None) -> set[str]:
 
 
 def packs_at_work(local: pathlib.Path | None) -> set[str]:
-    """Return the paths of packs in the own store that operations of running processes have on record.
+    """Return the paths of packs in the own store that running operations have on record, or go on with.
 
     Raises:
         StorageError: a record cannot be read.
@@ -163,7 +164,7 @@ def packs_at_work(local: pathlib.Path | None) -> set[str]:
         return set()
     folder = local / RECORDS_FOLDER
     dead = set(left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS))
-    found: set[str] = set()
+    found = packs_to_go_on_with(local)
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if maker_of(path.name, JOURNAL) is not None and path.name not in dead:

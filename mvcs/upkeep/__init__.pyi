@@ -2,7 +2,7 @@ from .checking.fsck import CheckedClone, check_store
 from .checking.level import FULL, PACKS, QUICK, Level
 from .collecting.garbage import collect_garbage
 from .collecting.garbage_report import Garbage, GcReport
-from .collecting.leftovers import remove_copies, remove_leftovers
+from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_packs
 from .collecting.remembered_history import remembered_history
 from .repairing.repair import Repair
 from .repairing.repair_packs import Source
@@ -22,8 +22,10 @@ __all__ = [
     "check_store",
     "collect_garbage",
     "explain",
+    "held",
     "remembered_history",
     "remove_copies",
     "remove_leftovers",
+    "remove_packs",
     "store_stats",
 ]

@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from mvcs import Repository
-from mvcs.compaction.movement import Anew
+from mvcs.compaction.movement_base import Anew
 from mvcs.compaction.storing_anew import StoredAnew, StoringAnew, chosen_of
+from mvcs.errors import StorageError
+from mvcs.local import packs_to_go_on_with
 from mvcs.objects import ObjectId
 from mvcs.progress import SILENT
+from mvcs.reports import CompactReport
 from mvcs.restore import located_chunks, open_reading
 from mvcs.store import RestoreLimits
 from tests.repository.states import content, state
+from tests.store.faults import Disk, Stopped
 
 DEEP = 64
 
@@ -113,3 +117,35 @@ def collect(history: History) -> int:
     """Delete what nothing needs; return its bytes."""
     with Repository.open(history.folder) as repo:
         return repo.gc(grace_days=0, execute=True).bytes
+
+
+def compact(history: History, depth: int = 1, *, hangs: bool = False) -> CompactReport:
+    """Compact as a user does."""
+    with Repository.open(history.folder) as repo:
+        if hangs:
+            return repo.compact(for_archive=True)
+        return repo.compact(max_depth=depth)
+
+
+def stopped(history: History, allowed: int, *, hangs: bool = False, error: Any = Stopped) -> bool:
+    """Compact on a disk that stops at some change; tell whether it did."""
+    with Disk(history.folder, allowed=allowed, error=error):
+        try:
+            compact(history, hangs=hangs)
+        except (Stopped, StorageError):
+            return True
+    return False
+
+
+def on_record(history: History) -> set[str]:
+    """Return the packs that the next compaction goes on with."""
+    return packs_to_go_on_with(history.folder / ".mvcs")
+
+
+def begun(history: History) -> set[str]:
+    """Break a compaction off, and return the packs that are on record."""
+    allowed = 40
+    assert stopped(history, allowed)
+    kept = on_record(history)
+    assert kept
+    return kept

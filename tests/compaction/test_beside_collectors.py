@@ -6,7 +6,7 @@ from mvcs import Repository
 from mvcs.compaction import StoringAnew
 from mvcs.refs import now_microseconds
 from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_name, read_footer, upgrade
-from tests.compaction.histories import check, collect, made, storing
+from tests.compaction.histories import begun, check, collect, made, storing
 
 
 def log_of(backend: Backend) -> CondemnedLog:
@@ -40,5 +40,26 @@ def test_what_a_history_needs_now_is_released(tmp_path: Path) -> None:
         needed = {record.pack, *read_footer(backend, record.pack or "").needed}
         assert needed & set(packs_of(work)) > {record.pack}
         assert not log_of(backend).of(Standing.CONDEMNED)
+    collect(history)
+    check(history)
+
+
+def test_what_a_collector_deletes_meanwhile_is_stored_once_more(tmp_path: Path) -> None:
+    """It meets packs of a compaction that was broken off, and deletes them when the next one goes on."""
+    history = made(tmp_path / "work", 6, bounded=True, rows=8)
+    kept = {Path(name).stem for name in begun(history)}
+    with Repository.open(history.folder) as repo:
+        assert len(list(repo.log())) == 6
+        backend = repo._session.place.backend
+        upgrade(backend, CONDEMNED_PACKS, 0, "Bob")
+        log = log_of(backend)
+        log.say(Standing.CONDEMNED, kept, "Bob")
+        log.say(Standing.GOING, kept, "Bob")
+        assert repo.compact(max_depth=1).refs == ["main"]
+        record = repo._session.refs.newest("heads", "main")
+        assert record is not None
+        assert kept.isdisjoint((record.pack, *read_footer(backend, record.pack or "").needed))
+    assert kept.isdisjoint(path.stem for path in history.folder.glob(".mvcs/packs/*/*.pack"))
+    check(history)
     collect(history)
     check(history)

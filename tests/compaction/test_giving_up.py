@@ -1,11 +1,14 @@
 """A rewriting that fails before refs move removes what it wrote, and nothing that another one names."""
 
 import shutil
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mvcs import Repository
+from mvcs.compaction import StoringAnew
 from mvcs.errors import ConflictError, StorageError
 from mvcs.local import Journal
 from mvcs.repository.keeping.journaled_work import run_journaled
@@ -15,6 +18,10 @@ from tests.store.faults import Disk, full_disk
 
 def packs(folder: Path) -> set[Path]:
     return set(folder.rglob("*.pack"))
+
+
+def announced(work: StoringAnew, journal: Journal, _: frozenset[str]) -> StoringAnew:
+    return replace(work, announce=journal.pack)
 
 
 def test_what_another_names_stays(tmp_path: Path) -> None:
@@ -29,9 +36,8 @@ def test_what_another_names_stays(tmp_path: Path) -> None:
     with Repository.open(history.folder) as repo:
         work = storing(repo, without=sorted(gone))
         before = packs(history.folder)
-        journal = Journal(history.folder / ".mvcs")
         with pytest.raises(ConflictError):
-            run_journaled(work, journal, begin)
+            run_journaled(repo._session.place, partial(announced, work), begin)
     assert named
     assert {path.stem for path in packs(history.folder) - before} == named, "and what is not shared is gone"
     check(history, gone)
@@ -46,7 +52,7 @@ def test_a_pack_that_was_written_last_goes_too(tmp_path: Path) -> None:
         before = packs(folder)
         with Repository.open(folder) as repo, Disk(folder, allowed, full_disk, once=True):
             try:
-                run_journaled(storing(repo, depth=0), Journal(folder / ".mvcs"))
+                run_journaled(repo._session.place, partial(announced, storing(repo, depth=0)))
             except (StorageError, OSError):
                 raised += 1
                 assert packs(folder) == before, allowed

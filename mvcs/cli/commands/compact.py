@@ -15,7 +15,7 @@ mvcs compact v1..v2 --max-ratio 4 --json
 """
 
 
-@declare("compact", "store commits anew", example=EXAMPLE, exits=(1, 3, 5, 6, 7))
+@declare("compact", "store commits anew", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
 @click.argument("commits", required=False, metavar="[RANGE]", shell_complete=completers.revision)
 @click.option(
     "--max-depth",
@@ -47,7 +47,7 @@ def command(
 
     RANGE is a revision, which means it and all behind it, or A..B. No id changes, and every commit restores
     what it did. What is encoded anew is decoded and compared before a branch or tag leads to it.
-    Others may commit meanwhile. When it is broken off, nothing is lost: run it again.
+    Others may commit meanwhile. When it is broken off, run it again: it goes on behind what was verified.
     Old packs stay until 'mvcs gc' finds that nothing needs them. Exact layers are left alone.
     Older versions of mvcs can read the store afterwards, but no longer write to it.
     """

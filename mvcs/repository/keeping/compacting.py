@@ -1,25 +1,31 @@
 """A compaction of an open repository: which commits, under which limits, and what stays of it."""
 
+import errno
+import hashlib
+import json
 import pathlib
 import tempfile
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
 from mvcs.delta import CodeCoder
-from mvcs.errors import UsageError
+from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.history import Revision
-from mvcs.local import Journal
+from mvcs.local import CompactionSteps, Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
-from mvcs.repository.keeping.journaled_work import run_journaled
+from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
 from mvcs.repository.session import Session
 from mvcs.retention import DataDrops
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
-from mvcs.upkeep import remove_leftovers
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
+from mvcs.upkeep import held, remove_leftovers, remove_packs
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PREFIX = "mvcs-compact-"
 _DEEPEST, _NO_RATIO = 1000, 1e6  # where nobody restores
 
@@ -70,37 +76,70 @@ class Compaction:
         return cls(session, RestoreLimits(depth, ratio), for_archive, chosen)
 
     def run(self) -> CompactReport:
-        """Store anew what has to be, and move the refs."""
+        """Store anew what has to be, and move the refs; go on where one like it was broken off."""
         session, place = self.session, self.session.place
         remove_leftovers(place)
-        journal = Journal(place.local)
-        with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-            found = run_journaled(self._work(session.store.apart(), pathlib.Path(folder), journal), journal)
+        with CompactionSteps.opened(place.local, self._terms) as steps:
+            self._remove(steps.abandoned)
+            try:
+                with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+                    found = run_journaled(place, partial(self._journaled, pathlib.Path(folder), steps))
+            except StorageError as error:
+                if _is_full(error):
+                    self._remove(steps.packs)
+                    steps.forget()
+                raise
+            self._remove(name for name in steps.packs if name not in set(found.packs))
+            steps.forget()
         session.graph.replace(found.revisions)
         return self._report(found, executed=True)
+
+    def _journaled(
+        self, folder: pathlib.Path, steps: CompactionSteps, journal: Journal, lost: frozenset[str]
+    ) -> StoringAnew:
+        work = self._work(self.session.store.apart(), folder, lost)
+        return replace(work, announce=journal.pack, steps=steps)
+
+    def _remove(self, packs: Iterable[str]) -> None:
+        """Remove packs that no ref needs, and nobody else can have written."""
+        place = self.session.place
+        with suppress(MvcsError):  # 'mvcs gc' finds what is left
+            remove_packs(place.backend, unlike_others(place.backend, map(pack_path, packs)), held(place))
+
+    @property
+    def _terms(self) -> str:
+        """What steps have to have in common with those that are gone on with, beside the commits chosen."""
+        dropped = sorted(one.hex() for one in _dropped(self.session.store))
+        limits = self.limits
+        asked = [self.hangs, limits.max_depth, limits.max_ratio, limits.max_seconds, self._coder, dropped]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
     def rehearse(self) -> CompactReport:
         """Do all of it in a folder of its own, and keep nothing."""
         with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
             top = pathlib.Path(folder)
             backend = Overlay(self.session.place.backend, LocalBackend(top / "kept"))
-            work = self._work(ObjectStore(backend, self.session.place.memory), top / "read", None)
+            work = self._work(ObjectStore(backend, self.session.place.memory), top / "read")
             return self._report(work.run(lambda: None, publish=False), executed=False)
 
-    def _work(self, store: ObjectStore, folder: pathlib.Path, journal: Journal | None) -> StoringAnew:
-        session, coder = self.session, cast("CodeCoder", self.session.place.config.get("delta.coder"))
-        # Of commits whose data were dropped only the history is there, and nothing may lean on them.
-        dropped = frozenset(DataDrops.of(store.backend).found)
+    def _work(
+        self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
+    ) -> StoringAnew:
+        session = self.session
+        anew = Anew(self.limits, chosen_of(self.chosen), _dropped(store), self._coder, lost=lost)
         return StoringAnew(
             store,
             session.refs,
-            Anew(self.limits, chosen_of(self.chosen), dropped, coder),
+            anew,
             session.author,
             session.progress,
             hangs=self.hangs,
-            announce=None if journal is None else journal.pack,
             scratch=LocalBackend(folder),
         )
+
+    @property
+    def _coder(self) -> CodeCoder:
+        return cast("CodeCoder", self.session.place.config.get("delta.coder"))
 
     def _report(self, found: StoredAnew, *, executed: bool) -> CompactReport:
         return CompactReport(
@@ -116,6 +155,15 @@ class Compaction:
             list(found.moved),
             [EXACT_LAYERS] if found.has_exact_layers else [],
         )
+
+
+def _dropped(store: ObjectStore) -> frozenset[ObjectId]:
+    """Return the commits whose data were dropped: only the history is there, and nothing may lean on them."""
+    return frozenset(DataDrops.of(store.backend).found)
+
+
+def _is_full(error: StorageError) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
 
 
 def _commits_in(session: Session, words: str) -> frozenset[ObjectId]:

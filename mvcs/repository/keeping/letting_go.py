@@ -113,8 +113,10 @@ class LettingGo:
         return self._report(found, layer_bytes(self.kept.store.backend, self._layers), executed=False)
 
     def _stored_anew(self) -> StoredAnew:
-        journal = Journal(self.kept.session.place.local)
-        return run_journaled(self._work(self.kept.store.apart(), journal), journal, self._record)
+        return run_journaled(self.kept.session.place, self._journaled, self._record)
+
+    def _journaled(self, journal: Journal, lost: frozenset[str]) -> StoringAnew:
+        return self._work(self.kept.store.apart(), journal, lost=lost)
 
     def _record(self) -> None:
         """Record what goes, before the first ref moves to what is left of it."""
@@ -129,7 +131,12 @@ class LettingGo:
         record_drops(backend, drops, self.kept.session.author)
 
     def _work(
-        self, store: ObjectStore, journal: Journal | None, salts: Callable[[int], bytes] = secrets.token_bytes
+        self,
+        store: ObjectStore,
+        journal: Journal | None,
+        salts: Callable[[int], bytes] = secrets.token_bytes,
+        *,
+        lost: frozenset[str] = frozenset(),
     ) -> StoringAnew:
         session, remote = self.kept.session, self.kept.remote
         config = session.place.config
@@ -140,7 +147,7 @@ class LettingGo:
         announce = None if journal is None else journal.pack
         if journal is not None and remote is not None:
             announce = partial(_note_copy, journal, remote)
-        anew = Anew(limits, chosen_of(frozenset()), self._without, coder, salts=salts)
+        anew = Anew(limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost)
         return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
 
     def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:

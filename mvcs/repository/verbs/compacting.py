@@ -23,7 +23,8 @@ class Compacting(Verbs):
         """Store commits anew under limits of what restoring them reads; no id changes.
 
         What is encoded anew is decoded and compared before a branch or tag leads to it. Others may commit
-        meanwhile. Old packs stay until `gc` finds that nothing needs them.
+        meanwhile. Old packs stay until `gc` finds that nothing needs them. After an error or a kill the same
+        call goes on behind what was verified; two weeks later, or under other limits, it starts over.
 
         Args:
             commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
@@ -37,6 +38,7 @@ class Compacting(Verbs):
             NotFoundError: `commits` names none, or something that commits need is gone.
             UsageError: limits are none.
             CorruptionError: something that they need is damaged; no branch was moved.
+            ConflictError: another compaction of this clone is at work.
             StorageError: the store cannot be written.
         """
         from mvcs.repository.keeping.compacting import Compaction

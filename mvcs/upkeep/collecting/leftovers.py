@@ -8,7 +8,15 @@ from collections.abc import Iterable
 
 from mvcs.config import DAY_SECONDS, WAIT_DAYS
 from mvcs.errors import MvcsError
-from mvcs.local import RECORDS_FOLDER, HeadLog, JournalRemains, Place, journal_remains, read_head
+from mvcs.local import (
+    RECORDS_FOLDER,
+    HeadLog,
+    JournalRemains,
+    Place,
+    journal_remains,
+    packs_to_go_on_with,
+    read_head,
+)
 from mvcs.local_files import maker_of, sweep
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.store import (
@@ -43,7 +51,8 @@ def _clear(place: Place, found: JournalRemains) -> None:
     for path in found.files:
         _remove_file(path)
     if found.packs and not _may_land(place.backend, found):
-        remove_packs(place.backend, found.packs, held(place))
+        # What a compaction verified stays: the next one goes on with it.
+        remove_packs(place.backend, found.packs - packs_to_go_on_with(place.local), held(place))
         # Where no ref is, any commit may have been named by one: the first that comes settles it.
         if has_refs(place.backend):
             found.packs.clear()

@@ -1,0 +1,133 @@
+"""What one rewriting of a history knows, and what its steps share."""
+
+import secrets
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from mvcs.compaction.going_on import Data, GoingOn, Place
+from mvcs.compaction.values import KnownValues
+from mvcs.compaction.views import Views
+from mvcs.delta import CodeCoder
+from mvcs.history import Graph, Revision
+from mvcs.local import CompactionSteps, Step
+from mvcs.objects import ObjectId
+from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
+
+MERGED_BYTES = 1 << 18
+_LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
+
+
+@dataclass(frozen=True)
+class Anew:
+    """How commits are stored anew.
+
+    Attributes:
+        limits: how long the chains of chosen commits may be.
+        chosen: tells which commits are to keep to the limits; the others only follow.
+        without: commits whose data go: nothing leans on them then, and of themselves history alone stays.
+        coder: of codes of one byte.
+        merged_bytes: an ending pack below this is not kept beside another: what it holds goes over.
+        lost: packs that nothing may lean on, since a collector deletes them.
+        salts: gives so many random bytes for each pack; a rehearsal takes the same ones each time.
+    """
+
+    limits: RestoreLimits
+    chosen: Callable[[ObjectId], bool]
+    without: Collection[ObjectId] = frozenset()
+    coder: CodeCoder = "auto"
+    merged_bytes: int = MERGED_BYTES
+    lost: Collection[str] = frozenset()
+    salts: Callable[[int], bytes] = secrets.token_bytes
+
+
+@dataclass
+class MovementBase:
+    """What is known of one rewriting of a history, in which commits come parents first.
+
+    Attributes:
+        store: the store.
+        graph: its commits, as they were.
+        anew: how they are stored.
+        announce: is told the path of each pack before it is there.
+        unfolded: the same history with short chains, from which commits are read that are to hang.
+        steps: where each step goes on record when it was verified, and those that were made before.
+        ends: the commits that were ended anew, by what ends them now.
+        written: names of the packs that were written, with their bytes.
+        encoded: objects that were encoded anew.
+        gone: packs of commits whose data go.
+    """
+
+    store: ObjectStore
+    graph: Graph
+    anew: Anew
+    announce: Callable[[str], None] | None = None
+    unfolded: "MovementBase | None" = None
+    steps: CompactionSteps = field(default_factory=CompactionSteps)
+    ends: dict[ObjectId, Revision] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    bytes: int = 0
+    encoded: int = 0
+    gone: set[str] = field(default_factory=set)
+    _moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _data: dict[ObjectId, Data] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Know no pack yet."""
+        self._now = Graph(self.store.apart())
+        self.read_from(self.unfolded)
+
+    def read_from(self, unfolded: "MovementBase | None") -> None:
+        """Read commits that are to hang from another rewriting from now on; None for as they are."""
+        self.unfolded = unfolded
+        self.views = Views(self.store if unfolded is None else unfolded.store, self.store)
+        self._known = KnownValues(self.store, self.views.footer, self.anew.without)
+        self._going_on = GoingOn(self.steps, self.views, self.anew.lost)
+
+    def now(self, old: Revision) -> Revision:
+        """Return a commit as it is ended now."""
+        return self.ends.get(old.id, old)
+
+    def _place(self, revision: Revision, leant_on: Iterable[str]) -> Place:
+        pack = revision.written.pack
+        own = (*self.views.footer(pack).own, pack)
+        leant = tuple(dict.fromkeys(name for name in leant_on if name not in self.anew.lost))
+        return Place(revision, self.anew.chosen(revision.id), own, leant, partial(self._known.of, revision))
+
+    def _kept(self, revision: Revision) -> list[str]:
+        """Return the packs of a commit that may stay as they are; the target knows them then."""
+        old, limits = revision.written, self._limits(revision)
+        names = (*self.views.footer(old.pack).own, old.pack)
+        names = tuple(name for name in names if name not in self.anew.lost)
+        if revision.id in self.anew.without:
+            wanted = self._known.of(revision).kinds
+            names = tuple(name for name in names if self._is_history(name, wanted))
+        return [name for name in names if pack_fits(self.views.target, name, self.views.footer(name), limits)]
+
+    def _is_history(self, name: str, wanted: Collection[ObjectId]) -> bool:
+        """Tell whether a pack holds nothing else but what is wanted, and its last entry."""
+        entries = self.views.footer(name).entries[:-1]
+        return all(identifier in wanted for placed in entries for identifier in placed.ids)
+
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        """Return the packs that were written here last to first, then others: names tell no order."""
+        written = {name: number for number, name in enumerate(self.written)}
+        return sorted(names, key=lambda name: -written.get(name, -1))
+
+    def _limits(self, revision: Revision) -> RestoreLimits:
+        return self.anew.limits if self.anew.chosen(revision.id) else _LENIENT
+
+    def _rewriter(self, revision: Revision) -> Rewriter:
+        views, limits = self.views, self._limits(revision)
+        return Rewriter(views.source, views.target, limits, self.announce, self.anew.coder, self.anew.salts)
+
+    def _take(self, packs: Iterable[str], rewriter: Rewriter | None = None) -> None:
+        """Count packs among those that were written, here or before."""
+        self.written += packs
+        if rewriter is not None:
+            self.bytes += rewriter.stored_bytes
+            self.encoded += rewriter.encoded
+
+    def _step(self, place: Place, wrote: tuple[str, ...], data: Data | None = None) -> Step:
+        own, leant_on = (None, ()) if data is None else (data.own, data.leant_on)
+        return Step(place.revision.id.hex(), place.own[-1], wrote, own, leant_on, place.chosen)
