@@ -11,7 +11,8 @@ from mvcs.history import Graph
 from mvcs.local import StoreWatch
 from mvcs.machine import processors
 from mvcs.progress import SILENT, Progress
-from mvcs.store import CodingWorth, DryRun, ObjectStore, RestoreLimits, RestoreRates
+from mvcs.repository.restore_budget import configured_limits
+from mvcs.store import CodingWorth, DryRun, ObjectStore, RestoreRates
 
 MOST_THREADS = 8  # by itself; more do not help one disk
 
@@ -49,22 +50,11 @@ class CommitMakers:
     ) -> LayerWriters:
         return LayerWriters(
             store,
-            self._limits,
+            configured_limits(self.config, self.rates),
             worth,
             keeps_exact=keeps_exact,
             max_tensor_error=self.config.number("commit.max_tensor_error"),
             watch=watch,
             mechanisms=self.mechanisms,
             coder=cast("CodeCoder", self.config.get("delta.coder")),
-        )
-
-    @property
-    def _limits(self) -> RestoreLimits:
-        """How long chains of deltas may grow."""
-        seconds = self.config.number("compaction.max_restore_seconds") or None
-        return RestoreLimits(
-            self.config.integer("compaction.max_depth"),
-            self.config.number("compaction.max_restore_ratio"),
-            seconds,
-            None if seconds is None else self.rates(),
         )

@@ -127,9 +127,9 @@ class Session:
         from mvcs.commits import Mechanisms
         from mvcs.repository.commit_makers import CommitMakers
 
-        return CommitMakers(self.place.config, self.mechanisms or Mechanisms(), self._rates)
+        return CommitMakers(self.place.config, self.mechanisms or Mechanisms(), self.rates)
 
-    def _rates(self) -> "RestoreRates":
+    def rates(self) -> "RestoreRates":
         """Return how quick this machine is; measured now where it was not yet."""
         from mvcs.repository.rates import rates_of
 

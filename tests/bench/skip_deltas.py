@@ -1,15 +1,19 @@
 """What chunks take near those of commits at some distance, and what chains cost by how bases are laid.
 
-    python -m tests.bench.skip_deltas REPOSITORY [--json OUT]
+    python -m tests.bench.skip_deltas REPOSITORY [--commits N] [--json OUT]
 
 Some commits of a branch are encoded near the commit 1, 2, 4, … before, and alone. From the mean bytes by
 distance follows what a whole history takes, and how many entries a restore decodes, when
 
 - each commit is near the one before, with a snapshot every n (snapshots);
 - commit i is near the commit whose number lacks the lowest bit of i (skip): chains have at most log2 steps.
+
+At an equal budget, which is the mean entries of a chain, *snapshots* take what lies between two of their
+distances. So bytes of both are compared at the entries that *skip* has.
 """
 
 import argparse
+import itertools
 import pathlib
 import statistics
 from collections import defaultdict
@@ -51,8 +55,8 @@ class Commit:
         return total
 
 
-def sizes(folder: pathlib.Path) -> dict[int, float]:
-    """Return the mean bytes of a commit by the distance of its bases."""
+def sizes(folder: pathlib.Path) -> tuple[dict[int, float], int]:
+    """Return the mean bytes of a commit by the distance of its bases, and how many commits there are."""
     found: dict[int, list[int]] = defaultdict(list)
     with Repository.open(folder) as repo:
         session = repo._session
@@ -64,7 +68,7 @@ def sizes(folder: pathlib.Path) -> dict[int, float]:
             for distance in DISTANCES:
                 if number >= distance:
                     found[distance].append(commit.near(Commit(session.store, line[number - distance])))
-    return {distance: statistics.fmean(each) for distance, each in found.items()}
+    return {distance: statistics.fmean(each) for distance, each in found.items()}, len(line)
 
 
 def snapshots(size: dict[int, float], commits: int, every: int) -> tuple[float, float]:
@@ -82,17 +86,31 @@ def skips(size: dict[int, float], commits: int) -> tuple[float, float]:
     return size[ALONE] + sum(size[distance] for distance in bases), statistics.fmean(steps)
 
 
+def at_equal_entries(size: dict[int, float], commits: int, entries: float) -> float:
+    """Return the bytes of a history with snapshots whose chains have so many entries on average."""
+    ways = [snapshots(size, commits, every) for every in range(1, commits + 1)]
+    for (more, few), (less, many) in itertools.pairwise(ways):
+        if few <= entries <= many:
+            return more + (less - more) * (entries - few) / (many - few)
+    return ways[-1][0]
+
+
 def main() -> None:
     """Measure one history."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--commits", type=int, default=41)
+    parser.add_argument("--commits", type=int, help="by default as many as there are")
     results.add_option(parser)
     given = parser.parse_args()
-    size = sizes(given.folder)
-    ways = (2, 3, 4, 5, 9, 17, 41)
-    table = {f"snapshots every {every}": snapshots(size, given.commits, every) for every in ways}
-    table["skip"] = skips(size, given.commits)
+    size, there = sizes(given.folder)
+    commits = given.commits or there
+    ways = (2, 3, 4, 5, 9, 17, commits)
+    table = {f"snapshots every {every}": snapshots(size, commits, every) for every in ways}
+    table["skip"] = skips(size, commits)
+    table["snapshots at equal entries"] = (
+        at_equal_entries(size, commits, table["skip"][1]),
+        table["skip"][1],
+    )
     for distance, mean in sorted(size.items()):
         print(f"{'alone' if distance == ALONE else distance}: {mean:.0f} bytes")
     for name, (stored, entries) in table.items():

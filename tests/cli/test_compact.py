@@ -48,13 +48,23 @@ def test_a_range_is_stored_for_an_archive(console, restored):
         assert all(content(repo, identifier) == was for identifier, was in restored.items())
 
 
+def test_a_budget_is_given_in_one_word(console, restored):
+    assert console("compact", "--budget", "1,24x", "--json").json["ended"] == COMMITS - 2
+    assert "nothing to do" in console("compact", "--budget", "1,1000s").out
+    with Repository.open(console.folder) as repo:
+        assert all(content(repo, identifier) == was for identifier, was in restored.items())
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["nowhere"], 3, "nowhere"),
         (["--max-depth", "-1"], 2, "-1"),
         (["--max-ratio", "0.5"], 2, "0.5"),
-        (["--for-archive", "--max-ratio", "2"], 2, "--for-archive"),
+        (["--budget", "soon"], 2, "'soon' is no budget"),
+        (["--budget", "8", "--max-depth", "8"], 2, "the same"),
+        (["--budget", "4x", "--for-archive"], 2, "archive"),
+        (["--for-archive", "--max-ratio", "2"], 2, "archive goes without"),
     ],
 )
 def test_what_means_nothing_is_refused(console, restored, words, code, said):

@@ -10,6 +10,7 @@ from mvcs.ui import compactions
 EXAMPLE = """
 mvcs compact --max-depth 8 --dry-run
 mvcs compact --max-depth 8
+mvcs compact --budget 2s
 mvcs compact main~100 --for-archive
 mvcs compact v1..v2 --max-ratio 4 --json
 """
@@ -30,6 +31,11 @@ mvcs compact v1..v2 --max-ratio 4 --json
     help="Bytes that a restore reads over those of snapshots (default: compaction.max_restore_ratio).",
 )
 @click.option(
+    "--budget",
+    metavar="LIMITS",
+    help="Seconds a GB that a restore is estimated to take, such as 2s; or the limits above: 8, 4x, 8,2s.",
+)
+@click.option(
     "--for-archive",
     is_flag=True,
     help="As few bytes as possible: the newest commit is stored alone, and older ones near it.",
@@ -40,6 +46,7 @@ def command(
     commits: str | None,
     max_depth: int | None,
     max_ratio: float | None,
+    budget: str | None,
     for_archive: bool,
     dry_run: bool,
 ) -> None:
@@ -53,6 +60,11 @@ def command(
     """
     with session.repository() as repository:
         report = repository.compact(
-            commits, max_depth=max_depth, max_ratio=max_ratio, for_archive=for_archive, dry_run=dry_run
+            commits,
+            max_depth=max_depth,
+            max_ratio=max_ratio,
+            budget=budget,
+            for_archive=for_archive,
+            dry_run=dry_run,
         )
         session.answer(report, compactions.compacted(report))

@@ -13,12 +13,13 @@ from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
 from mvcs.delta import CodeCoder
-from mvcs.errors import MvcsError, StorageError, UsageError
+from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
 from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
+from mvcs.repository.restore_budget import RestoreBudget
 from mvcs.repository.session import Session
 from mvcs.retention import DataDrops
 from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
@@ -27,7 +28,6 @@ from mvcs.upkeep import held, remove_leftovers, remove_packs
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PREFIX = "mvcs-compact-"
-_DEEPEST, _NO_RATIO = 1000, 1e6  # where nobody restores
 
 
 @dataclass(frozen=True)
@@ -51,29 +51,19 @@ class Compaction:
         cls,
         session: Session,
         words: str | None,
-        max_depth: int | None,
-        max_ratio: float | None,
+        budget: RestoreBudget,
         *,
         for_archive: bool,
     ) -> "Compaction":
         """Check what is asked for.
 
         Raises:
-            UsageError: limits are no limits, or go with nothing.
+            UsageError: limits go with nothing.
             NotFoundError: the range names no commit.
         """
-        config = session.place.config
-        if for_archive and max_ratio is not None:
-            raise UsageError("--max-ratio goes without --for-archive, which restores may read any bytes for")
-        if (max_depth is not None and not 0 <= max_depth <= _DEEPEST) or (
-            max_ratio is not None and max_ratio < 1
-        ):
-            raise UsageError("a chain has 0 to 1000 deltas, and a ratio is at least 1")
-        ratio = _NO_RATIO if for_archive else (max_ratio or config.number("compaction.max_restore_ratio"))
-        usual = _DEEPEST if for_archive else config.integer("compaction.max_depth")
-        depth = usual if max_depth is None else max_depth
+        limits = budget.limits(session.place.config, session.rates, for_archive=for_archive)
         chosen = None if words is None else _commits_in(session, words)
-        return cls(session, RestoreLimits(depth, ratio), for_archive, chosen)
+        return cls(session, limits, for_archive, chosen)
 
     def run(self) -> CompactReport:
         """Store anew what has to be, and move the refs; go on where one like it was broken off."""

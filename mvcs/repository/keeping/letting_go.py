@@ -20,6 +20,7 @@ from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
 from mvcs.repository.keeping.journaled_work import run_journaled
 from mvcs.repository.keeping.retained import Retained, planned
+from mvcs.repository.restore_budget import configured_limits
 from mvcs.retention import (
     DataDrop,
     DataDrops,
@@ -30,7 +31,7 @@ from mvcs.retention import (
     layer_bytes,
     record_drops,
 )
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
+from mvcs.store import LocalBackend, ObjectStore, Overlay
 
 NOTHING = StoredAnew()
 _STAYED = "rules or pins changed meanwhile, so every exact layer stayed: run it again"
@@ -140,9 +141,7 @@ class LettingGo:
     ) -> StoringAnew:
         session, remote = self.kept.session, self.kept.remote
         config = session.place.config
-        limits = RestoreLimits(
-            config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
-        )
+        limits = configured_limits(config, lambda: None)  # no commit has to become quicker
         coder = cast("CodeCoder", config.get("delta.coder"))
         announce = None if journal is None else journal.pack
         if journal is not None and remote is not None:

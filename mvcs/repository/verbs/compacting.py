@@ -17,6 +17,8 @@ class Compacting(Verbs):
         *,
         max_depth: int | None = None,
         max_ratio: float | None = None,
+        max_seconds: float | None = None,
+        budget: str | None = None,
         for_archive: bool = False,
         dry_run: bool = False,
     ) -> "CompactReport":
@@ -31,17 +33,24 @@ class Compacting(Verbs):
             max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`, and 1000
                 for an archive.
             max_ratio: bytes read over those of snapshots; by default `compaction.max_restore_ratio`.
+            max_seconds: seconds that restoring a GB of values is estimated to take; by default
+                `compaction.max_restore_seconds`, and any for an archive.
+            budget: these limits in a text, such as "8", "4x" or "2s", or several with commas.
             for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
             dry_run: keep nothing of it, and tell what it takes.
 
         Raises:
             NotFoundError: `commits` names none, or something that commits need is gone.
-            UsageError: limits are none.
+            UsageError: limits are none, or were given twice.
             CorruptionError: something that they need is damaged; no branch was moved.
             ConflictError: another compaction of this clone is at work.
             StorageError: the store cannot be written.
         """
         from mvcs.repository.keeping.compacting import Compaction
+        from mvcs.repository.restore_budget import RestoreBudget
 
-        asked = Compaction.asked(self._session, commits, max_depth, max_ratio, for_archive=for_archive)
+        limits = RestoreBudget(max_depth, max_ratio, max_seconds)
+        if budget is not None:
+            limits = limits.joined(RestoreBudget.parse(budget))
+        asked = Compaction.asked(self._session, commits, limits, for_archive=for_archive)
         return asked.rehearse() if dry_run else asked.run()

@@ -1,0 +1,113 @@
+"""What restoring a commit may take once it is stored anew: deltas, bytes, seconds."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from mvcs.config import Config
+from mvcs.errors import UsageError
+from mvcs.store import RestoreLimits, RestoreRates
+
+_DEEPEST, _NO_RATIO = 1000, 1e6  # where nobody restores
+_LEAST_SECONDS, _MOST_SECONDS = 1e-3, 1e3  # as of the setting
+_PART = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(x|s|)")
+_FORMS = "such as 8 for deltas, 4x for bytes over those of snapshots, 2s for seconds a GB, or 8,2s for both"
+
+
+@dataclass(frozen=True)
+class RestoreBudget:
+    """Limits that are asked for; None where the settings tell.
+
+    Attributes:
+        max_depth: deltas between a chunk and its snapshot.
+        max_ratio: bytes that a restore reads over those of snapshots.
+        max_seconds: that restoring a GB of values is estimated to take.
+    """
+
+    max_depth: int | None = None
+    max_ratio: float | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: one is no limit.
+        """
+        if self.max_depth is not None and not 0 <= self.max_depth <= _DEEPEST:
+            raise UsageError("a chain has 0 to 1000 deltas")
+        if self.max_ratio is not None and not 1 <= self.max_ratio <= _NO_RATIO:
+            raise UsageError("a ratio is at least 1")
+        if self.max_seconds is not None and not _LEAST_SECONDS <= self.max_seconds <= _MOST_SECONDS:
+            raise UsageError("a restore takes 0.001 to 1000 seconds a GB")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a budget as a user types it, such as `8,2s`.
+
+        Raises:
+            UsageError: it is none.
+        """
+        found: dict[str, str] = {}
+        for part in text.replace(" ", "").split(","):
+            match = _PART.fullmatch(part)
+            if match is None or match[2] in found or (not match[2] and "." in match[1]):
+                raise UsageError(f"'{text}' is no budget of restores", hint=f"give one {_FORMS}")
+            found[match[2]] = match[1]
+        numbers = {unit: float(number) for unit, number in found.items()}
+        return cls(int(found[""]) if "" in found else None, numbers.get("x"), numbers.get("s"))
+
+    def joined(self, other: Self) -> "RestoreBudget":
+        """Return the limits of both.
+
+        Raises:
+            UsageError: both name the same.
+        """
+        pairs = zip(self._limits, other._limits, strict=True)
+        if any(one is not None and two is not None for one, two in pairs):
+            raise UsageError("the budget and another option limit the same")
+        return RestoreBudget(
+            self.max_depth if other.max_depth is None else other.max_depth,
+            self.max_ratio if other.max_ratio is None else other.max_ratio,
+            self.max_seconds if other.max_seconds is None else other.max_seconds,
+        )
+
+    @property
+    def _limits(self) -> tuple[float | None, ...]:
+        return self.max_depth, self.max_ratio, self.max_seconds
+
+    def limits(
+        self, config: Config, rates: Callable[[], RestoreRates | None], *, for_archive: bool
+    ) -> RestoreLimits:
+        """Return the limits, with those of the settings where nothing was asked for.
+
+        Args:
+            config: the settings.
+            rates: gives how quick this machine is; asked where seconds are limited.
+            for_archive: nothing but what was asked for is a limit.
+
+        Raises:
+            UsageError: an archive is asked for that reads few bytes.
+        """
+        if for_archive and self.max_ratio is not None:
+            raise UsageError("an archive goes without a ratio: its restores may read any bytes")
+        usual = RestoreLimits(_DEEPEST, _NO_RATIO) if for_archive else configured_limits(config, rates)
+        seconds = usual.max_seconds if self.max_seconds is None else self.max_seconds
+        return RestoreLimits(
+            usual.max_depth if self.max_depth is None else self.max_depth,
+            usual.max_ratio if self.max_ratio is None else self.max_ratio,
+            seconds,
+            None if seconds is None else usual.rates or rates(),
+        )
+
+
+def configured_limits(config: Config, rates: Callable[[], RestoreRates | None]) -> RestoreLimits:
+    """Return how long chains may grow by the settings; `rates` is asked where these limit seconds."""
+    seconds = config.number("compaction.max_restore_seconds") or None
+    return RestoreLimits(
+        config.integer("compaction.max_depth"),
+        config.number("compaction.max_restore_ratio"),
+        seconds,
+        None if seconds is None else rates(),
+    )
