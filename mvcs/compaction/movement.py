@@ -21,6 +21,11 @@ class Movement(Hanging):
         """Note the packs of a commit whose data go, before the first commit is looked at."""
         self.gone.update((*self.views.footer(revision.written.pack).own, revision.written.pack))
 
+    def number(self, revision: Revision) -> None:
+        """Count a commit, after its parents."""
+        before = revision.commit.parents[:1]
+        self.numbers[revision.id] = self.numbers.get(before[0], 0) + 1 if before else 0
+
     def advance(self, revision: Revision) -> bool:
         """Store a commit anew as far as it has to be, after its parents; tell whether it was ended anew.
 

@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mvcs.compaction.going_on import Data, GoingOn, Place
+from mvcs.compaction.jumps import depth_at
 from mvcs.compaction.values import KnownValues
 from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder
@@ -56,6 +57,7 @@ class MovementBase:
         written: names of the packs that were written, with their bytes.
         encoded: objects that were encoded anew.
         gone: packs of commits whose data go.
+        numbers: how many commits come before each, where commits jump over others to have short chains.
     """
 
     store: ObjectStore
@@ -69,6 +71,7 @@ class MovementBase:
     bytes: int = 0
     encoded: int = 0
     gone: set[str] = field(default_factory=set)
+    numbers: dict[ObjectId, int] = field(default_factory=dict)
     _moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _data: dict[ObjectId, Data] = field(default_factory=dict)
 
@@ -115,7 +118,10 @@ class MovementBase:
         return sorted(names, key=lambda name: -written.get(name, -1))
 
     def _limits(self, revision: Revision) -> RestoreLimits:
-        return self.anew.limits if self.anew.chosen(revision.id) else _LENIENT
+        if not self.anew.chosen(revision.id):
+            return _LENIENT
+        number, most = self.numbers.get(revision.id), self.anew.limits.max_depth
+        return replace(self.anew.limits, near_depth=None if number is None else depth_at(number, most))
 
     def _rewriter(self, revision: Revision) -> Rewriter:
         views, limits = self.views, self._limits(revision)

@@ -1,6 +1,7 @@
 """Which chunks of other commits a chunk may be stored near."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.compaction.values import CommitValues
@@ -59,9 +60,15 @@ class Neighbours:
         stands = self.own.standing.get(link.id)
         for other in self.others:
             if link.placed.entry.members[link.member].kind is Kind.TREE:
-                yield other.tree
+                yield from self._with_below(other.tree)
             elif stands in other.standing_there:
-                yield other.standing_there[stands]
+                yield from self._with_below(other.standing_there[stands])
+
+    def _with_below(self, there: ObjectId) -> Iterator[ObjectId]:
+        yield there
+        if self.down:
+            with suppress(CorruptionError, NotFoundError):
+                yield from self._below(self.source.catalog.locate(there))
 
     def _below(self, link: Located) -> Iterator[ObjectId]:
         """Yield what an object is stored near, what that is stored near, and so on."""

@@ -153,6 +153,8 @@ class StoringAnew:
         for revision in revisions:
             if revision.id in self.anew.without:
                 movement.give_up(revision)
+            if not self.hangs:
+                movement.number(revision)
         hanging = [one for one in revisions if self.hangs and self.anew.chosen(one.id)]
         self.progress.start("storing anew", 2 * len(hanging) + len(revisions), "commits")
         self._hang(hanging)

@@ -6,7 +6,8 @@ The checkpoints of DIR are committed one after another with a fixed step, in a p
 of that history are compacted, each in a process of its own: to several depths, by shorter chains and with
 older commits near later ones. CPU seconds are those of the whole process but for reading checkpoints; bytes
 are those of the packs that value layers need. Restores are of every fourth commit, one after another, by CPU
-seconds. What was measured stays in OUT; the same command goes on there. One thread.
+seconds. What was measured stays in OUT; the same command goes on there. One thread. At last it prints the
+rows of a table; `python -m tests.bench.compaction --rows - OUT` prints them again.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -106,6 +108,27 @@ def measured(folder: pathlib.Path, out: pathlib.Path, options: list[str]) -> dic
     return found
 
 
+def rows(found: dict[str, Any]) -> list[str]:
+    """Return a table of a run: CPU and memory over those of committing, bytes over those before, seconds."""
+    committed, name = found["committed"], f"{found['run']}, {' '.join(found['options'])}"
+    shown = [f"| {name} | as committed | | | | {_seconds(found['restored'])} |"]
+    order = sorted(DEPTHS)
+    ways = {f"{depth}-shorter": f"depth {depth}" for depth in order}
+    ways |= {f"{depth}-hanging": f"depth {depth}, near later ones" for depth in order}
+    for key, said in (ways | {ARCHIVE: "for an archive"}).items():
+        each = found[key]
+        shares = [each[what] / committed[what] for what in ("cpu", "memory")]
+        figures = " | ".join(f"{share:.2f}" for share in shares)
+        shown.append(
+            f"| | {said} | {figures} | {each['after'] / each['before']:.3f} | {_seconds(each['restored'])} |"
+        )
+    return shown
+
+
+def _seconds(restored: dict[str, float]) -> str:
+    return " | ".join(f"{restored[which]:.2f}" for which in ("newest", "mean", "most"))
+
+
 def main() -> None:
     """Measure, or do one of the things that are measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -114,7 +137,7 @@ def main() -> None:
     parser.add_argument("--step-size", type=float, default=0.5)
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--hangs", action="store_true")
-    for work in ("commit", "compact", "restore"):
+    for work in ("commit", "compact", "restore", "rows"):
         parser.add_argument(f"--{work}", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     settings = {} if given.exact else {"step_size": given.step_size}
@@ -127,9 +150,13 @@ def main() -> None:
         if getattr(given, name):
             print(json.dumps(work()))
             return
+    if given.rows:
+        print("\n".join(rows(json.loads((pathlib.Path(given.out) / "all.json").read_text()))))
+        return
     options = ["--exact"] if given.exact else ["--step-size", str(given.step_size)]
     found = measured(given.folder, pathlib.Path(given.out), options)
     results.write(pathlib.Path(given.out) / "all.json", found)
+    print("\n".join(rows(found)))
 
 
 if __name__ == "__main__":

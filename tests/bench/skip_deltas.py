@@ -8,17 +8,21 @@ distance follows what a whole history takes, and how many entries a restore deco
 - each commit is near the one before, with a snapshot every n (snapshots);
 - commit i is near the commit whose number lacks the lowest bit of i (skip): chains have at most log2 steps.
 
+`mvcs compact` with short chains lays them otherwise (jumps): see `mvcs/compaction/jumps.py`.
+
 At an equal budget, which is the mean entries of a chain, *snapshots* take what lies between two of their
 distances. So bytes of both are compared at the entries that *skip* has.
 """
 
 import argparse
 import itertools
+import math
 import pathlib
 import statistics
 from collections import defaultdict
 
 from mvcs import Repository
+from mvcs.compaction.jumps import LONGEST, depth_at
 from mvcs.compaction.values import CommitValues
 from mvcs.delta import CodeChunks, choose_codes
 from mvcs.history import Revision
@@ -86,6 +90,27 @@ def skips(size: dict[int, float], commits: int) -> tuple[float, float]:
     return size[ALONE] + sum(size[distance] for distance in bases), statistics.fmean(steps)
 
 
+def jumps(size: dict[int, float], commits: int, most: int) -> tuple[float, float]:
+    """Return the same as `mvcs compact --max-depth` lays bases; distances not measured are guessed."""
+    total, way, depths = 0.0, list[int](), list[int]()
+    for number in range(commits):
+        depth = depth_at(number, most) or 0
+        way = way[:depth]
+        total += min(size[ALONE], at_distance(size, number - way[-1])) if way else size[ALONE]
+        way.append(number)
+        depths.append(depth + 1)
+    return total, statistics.fmean(depths)
+
+
+def at_distance(size: dict[int, float], distance: int) -> float:
+    """Return the bytes at a distance, on a line between those of the powers of two beside it."""
+    known = sorted(size.keys() - {ALONE})
+    low = max(one for one in known if one <= distance)
+    high = min((one for one in known if one > distance), default=low)
+    part = 0.0 if high == low else math.log(distance / low) / math.log(high / low)
+    return size[low] + part * (size[high] - size[low])
+
+
 def at_equal_entries(size: dict[int, float], commits: int, entries: float) -> float:
     """Return the bytes of a history with snapshots whose chains have so many entries on average."""
     ways = [snapshots(size, commits, every) for every in range(1, commits + 1)]
@@ -107,6 +132,7 @@ def main() -> None:
     ways = (2, 3, 4, 5, 9, 17, commits)
     table = {f"snapshots every {every}": snapshots(size, commits, every) for every in ways}
     table["skip"] = skips(size, commits)
+    table |= {f"jumps, depth {most}": jumps(size, commits, most) for most in range(2, LONGEST + 1, 2)}
     table["snapshots at equal entries"] = (
         at_equal_entries(size, commits, table["skip"][1]),
         table["skip"][1],

@@ -29,12 +29,20 @@ class RestoreLimits:
         max_seconds: that restoring a chunk, or the chunks of one entry, may take for each GB (10^9 bytes) of
             their values, as estimated by `rates`; None for any. Less than a MB counts as one.
         rates: how quick the machine is; None where nobody knows, and then no time is too long.
+        near_depth: deltas where a chunk is stored near one of another commit; None for as many. What is
+            rounded from a chunk of its own commit may lie deeper.
     """
 
     max_depth: int = 64
     max_ratio: float = 24.0
     max_seconds: float | None = None
     rates: RestoreRates | None = None
+    near_depth: int | None = None
+
+    def depth_of(self, encoding: Encoding) -> int:
+        """Return how many deltas an entry of some encoding may have below it."""
+        own = self.near_depth is None or encoding is Encoding.NARROWED
+        return self.max_depth if own else min(self.max_depth, self.near_depth or 0)
 
     def takes(self, entry: Entry, added: int, chain: Chain) -> bool:
         """Tell whether restoring an entry of `added` bytes with what it is stored near is quick enough."""
@@ -79,7 +87,7 @@ class UsableBases:
         if located is None or not encoding.fits(located.length, length):
             return False
         try:
-            return self._chain(located).depth < self.limits.max_depth
+            return self._chain(located).depth < self.limits.depth_of(encoding)
         except (CorruptionError, NotFoundError):
             return False
 

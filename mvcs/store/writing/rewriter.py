@@ -57,6 +57,7 @@ class Rewriter:
         """
         self._source = source
         self._target = target
+        self._jumps = limits.near_depth is not None
         self._filler = PackFiller(target, limits, exact=False, worth=None, announce=announce, salts=salts)
         room = target.memory.hold(Use.GATHERED)
         self._groups = GroupWriter(self._filler, None, room, coder, proves=True)
@@ -110,7 +111,7 @@ class Rewriter:
         entry = links[0].placed.entry
         if entry.encoding is Encoding.ZSTD_DELTA or not _is_of_values(entry, links, steps):
             for link in links:
-                self.put(link, next(filter(self.holds, bases(link)), None))
+                self.put(link, self._nearest(link, bases, Encoding.ZSTD_DELTA))
             return
         codes = entry.encoding in _OF_CODES or links[0].id in steps
         pieces = [self._piece(link, bases, steps, codes=codes) for link in links]
@@ -136,9 +137,9 @@ class Rewriter:
         content = self._source.read(Kind.CHUNK, link.id)
         encoding = Encoding.RANS_DELTA if codes else Encoding.RANS_RESIDUAL
         levels = int(as_array(content).max(initial=np.uint8(0))) + 1
-        name = next(filter(self.holds, bases(link)), None)
+        name = self._nearest(link, bases, encoding)
         found = None if name is None else self._filler.basing.objects.find(name)
-        if found is None or not self._filler.usable(EntryBase(found.id), encoding, link.length):
+        if found is None:
             return Piece(link.id, content, levels=levels)
         old = readable(partial(self._source.read, Kind.CHUNK, found.id))
         if old is None:
@@ -146,6 +147,19 @@ class Rewriter:
         before, after = steps.get(found.id), steps.get(link.id)
         known = None if before is None or after is None else (before, after)
         return Piece(link.id, content, EntryBase(found.id), old, levels, known)
+
+    def _nearest(self, link: Located, bases: Candidates, encoding: Encoding) -> ObjectId | None:
+        """Return the best that an object may be stored near, or the next whose chain is not too long.
+
+        Where depths are not told for each commit, what is too deep is followed by a snapshot instead: all
+        that comes later would be near the last that is not, farther and farther off.
+        """
+        for name in filter(self.holds, bases(link)):
+            if self._filler.usable(EntryBase(name), encoding, link.length):
+                return name
+            if not self._jumps:
+                return None
+        return None
 
     def flush(self) -> None:
         """End the packs; they end no commit."""
