@@ -12,7 +12,7 @@ from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder
 from mvcs.history import Graph, Revision
 from mvcs.local import CompactionSteps, Step
-from mvcs.objects import ObjectId
+from mvcs.objects import EXACT, ObjectId
 from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
 
 MERGED_BYTES = 1 << 18
@@ -121,6 +121,8 @@ class MovementBase:
         if not self.anew.chosen(revision.id):
             return _LENIENT
         number, most = self.numbers.get(revision.id), self.anew.limits.max_depth
+        if revision.commit.exactness == EXACT:
+            number = None  # near a base, values take hardly less than alone: jumps only make chains longer
         return replace(self.anew.limits, near_depth=None if number is None else depth_at(number, most))
 
     def _rewriter(self, revision: Revision) -> Rewriter:
