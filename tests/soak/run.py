@@ -9,9 +9,11 @@ from pathlib import Path
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 from tests.soak import corrupted, kills, mutants, rewritten, rot, strangers
+from tests.soak.faults import trials as faults
 
 KINDS = {
     "corrupted": corrupted.trials,
+    "faults": faults.trials,
     "kills": kills.trials,
     "mutants": mutants.trials,
     "rot": rot.trials,

@@ -1,4 +1,4 @@
-"""Kills, rot, repairs, files rewritten under a commit, strangers: a few rounds here, all in `make soak`."""
+"""Kills, rot, faults, files rewritten under a commit, strangers: a few rounds here, all in `make soak`."""
 
 import json
 import os
@@ -27,7 +27,15 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("kind", "rounds"),
-    [("kills", 3), ("rot", 4), ("corrupted", 8), ("rewritten", 5), ("strangers", 4), ("mutants", 100)],
+    [
+        ("kills", 3),
+        ("rot", 4),
+        ("corrupted", 8),
+        ("faults", 100),
+        ("rewritten", 5),
+        ("strangers", 4),
+        ("mutants", 100),
+    ],
 )
 def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
     assert broken(kind, rounds, 1, tmp_path) == []
@@ -40,6 +48,7 @@ def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
         ("kills", 300),
         ("rot", 600),
         ("corrupted", 500),
+        ("faults", 100_000),  # all there are
         ("rewritten", 200),
         ("strangers", 1000),
         ("mutants", 20_000),
