@@ -1,10 +1,10 @@
 """Commits stored anew under a journal: what was written is removed again, unless refs began to move."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from mvcs.compaction import StoredAnew, StoringAnew
-from mvcs.errors import MvcsError, NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.local import Journal, Place
 from mvcs.refs import GoingError
 from mvcs.store import Backend, pack_name, read_footer
@@ -85,10 +85,17 @@ def unlike_others(backend: Backend, paths: Iterable[str]) -> list[str]:
     """
     found: dict[str, str] = {}
     for path in paths:
+        name = pack_name(path) or ""
         with suppress(NotFoundError):  # it was announced, and not written
-            name = pack_name(path) or ""
-            footer = read_footer(backend, name)
-            named = {*footer.needed, *(commit.pack for commit in footer.commits)} - {name}
-            if not footer.commits or not named.isdisjoint(found):
+            if _is_unlike_others(backend, name, found):
                 found[name] = path
     return list(found.values())
+
+
+def _is_unlike_others(backend: Backend, name: str, found: Collection[str]) -> bool:
+    try:
+        footer = read_footer(backend, name)
+    except CorruptionError:
+        return True  # it is no good to whoever else wrote it
+    named = {*footer.needed, *(commit.pack for commit in footer.commits)} - {name}
+    return not footer.commits or not named.isdisjoint(found)
