@@ -121,6 +121,19 @@ def test_records_that_cannot_be_read_are_passed_over_and_told(backend):
     assert (again.newest, sorted(again.unread), again.of(CONDEMNED)) == (4, [2, 3], {PACK})
 
 
+@pytest.mark.parametrize("number", [99_999_999, 99_999_000, 5_000])
+def test_a_file_far_beyond_the_log_is_none_of_it(backend, number):
+    for _ in range(3):
+        log_of(backend).say(Standing.CONDEMNED, [PACK], "Ada")
+    path = f"gc/{99_999_999 - number:08d}"
+    backend.put(path, b"")
+    log = log_of(backend)
+    assert (log.newest, log.unread) == (2, {})
+    assert log.say(Standing.RELEASED, [PACK], "Ada").number == 3
+    assert log_of(backend).standing(PACK).standing is Standing.RELEASED
+    assert backend.read(path) == b""
+
+
 def test_trimming_takes_the_oldest_records_that_nothing_stands_by(backend):
     log = log_of(backend)
     for standing in (CONDEMNED, GOING, GONE):

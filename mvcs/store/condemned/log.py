@@ -4,9 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import is_record_name, record_number
+from mvcs.objects import MAX_NUMBER, is_record_name, record_number
 from mvcs.store.backend import Backend
 from mvcs.store.condemned.record import FOLDER, MAX_PACKS, MAX_RECORD, CondemnedRecord, Standing, record_path
+
+FURTHEST = 1 << 12  # numbers between two records: what lies further away is none of the log
 
 
 class CondemnedLog:
@@ -58,7 +60,7 @@ class CondemnedLog:
         """Yield the numbers that come next: those of a listing, then by name, since a listing may be late."""
         names = self._backend.children(FOLDER)
         numbers = (record_number(name) for name in names if is_record_name(name))
-        fresh = sorted(number for number in numbers if number > max(self.newest, 0))
+        fresh = self._joined(sorted(number for number in numbers if number > max(self.newest, 0)))
         first = self._first(fresh[0]) if fresh else self.newest + 1
         # Where the oldest were trimmed, number 0 stays, and what it says is long past.
         if self.newest >= 0 or first > 1:
@@ -69,6 +71,18 @@ class CondemnedLog:
             if not self._is_there(number):
                 return
             yield number
+
+    def _joined(self, listed: list[int]) -> list[int]:
+        """Leave out files that bear numbers no writer has come to: they may be anybody's."""
+        found: list[int] = []
+        last = self.newest
+        for number in listed:
+            is_far = last > 0 and number - last > FURTHEST
+            if is_far or number > MAX_NUMBER - FURTHEST:
+                break
+            found.append(number)
+            last = number
+        return found
 
     def _first(self, listed: int) -> int:
         """Return the oldest record that is new, by name: a listing may leave some out."""
