@@ -87,6 +87,7 @@ class Movement(Hanging):
         """Tell whether a commit has to be ended anew whatever its own packs are like."""
         needed = self.views.footer(revision.written.pack).needed
         moved = any(name in self._moved or name in self.gone or name in self.anew.lost for name in needed)
+        moved = moved or revision.id in self.anew.back
         return moved or revision.id in self._data or any(parent.id in self.ends for parent in parents)
 
     def _kept_parents(self, parents: Iterable[Revision]) -> Iterator[Revision]:
@@ -107,6 +108,8 @@ class Movement(Hanging):
         for parent in self._kept_parents(parents):
             pack = self.now(parent).written.pack
             trusted += (pack, *self.views.footer(pack).needed)
+        if revision.id in self.anew.back:
+            return trusted  # what it leant on is to go
         reach = self.views.footer(revision.written.pack).reach
         trusted += (now for name in reach for now in self._moved.get(name, ()))
         gone = self.gone.union(self.anew.lost)

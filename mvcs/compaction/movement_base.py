@@ -1,7 +1,7 @@
 """What one rewriting of a history knows, and what its steps share."""
 
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -31,6 +31,7 @@ class Anew:
         merged_bytes: an ending pack below this is not kept beside another: what it holds goes over.
         lost: packs that nothing may lean on, since a collector deletes them.
         salts: gives so many random bytes for each pack; a rehearsal takes the same ones each time.
+        back: commits whose data come back, as packs end them that hold these.
     """
 
     limits: RestoreLimits
@@ -40,6 +41,7 @@ class Anew:
     merged_bytes: int = MERGED_BYTES
     lost: Collection[str] = frozenset()
     salts: Callable[[int], bytes] = secrets.token_bytes
+    back: Mapping[ObjectId, Revision] = field(default_factory=dict)
 
 
 @dataclass

@@ -103,7 +103,7 @@ class StoringAnew:
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
-        self._graph = CountingGraph(self.store.apart())
+        self._graph = CountingGraph(self.store.apart(), dict(self.anew.back))
         self._movement = Movement(self.store, self._graph, self.anew, self._announced, steps=self.steps)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:

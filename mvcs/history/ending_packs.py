@@ -1,7 +1,7 @@
 """The packs that end commits: one that was named may be gone, since the commit was ended anew."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -38,7 +38,10 @@ class EndingPacks:
 
     def whole(self, identifier: ObjectId) -> WrittenCommit | None:
         """Return a commit as a pack ends it of which all named packs are there; None where none does."""
+        return next(self.all_whole(identifier), None)
+
+    def all_whole(self, identifier: ObjectId) -> Iterator[WrittenCommit]:
+        """Yield a commit as each pack ends it of which all named packs are there."""
         for written, needed in self.ended.get(identifier, ()):
             if self.there.issuperset((written.pack, *needed)):
-                return written
-        return None
+                yield written

@@ -12,6 +12,10 @@ Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
 """The bases of an entry, by the halves of their ids, and the objects it holds."""
 
 
+class IncompleteError(CorruptionError):
+    """An object is in none of the packs that are named."""
+
+
 @dataclass
 class Completeness:
     """Checks commits of one store.
@@ -86,7 +90,7 @@ class Completeness:
 def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
     for identifier in identifiers:
         if identifier not in found:
-            raise CorruptionError(f"object {short_id(identifier)} is in none of the packs that are named")
+            raise IncompleteError(f"object {short_id(identifier)} is in none of the packs that are named")
 
 
 def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:

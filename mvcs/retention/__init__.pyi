@@ -1,4 +1,4 @@
-from .data_drops import DataDrop, DataDrops, carry_drops, record_drops, told_of
+from .data_drops import DataDrop, DataDrops, carry_drops, record_drops, record_there, told_of
 from .dropped import dropped_why, explained
 from .drops import Drop, DropLog, DropRecord
 from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_apply_rule
@@ -37,6 +37,7 @@ __all__ = [
     "pins_row",
     "record_absent",
     "record_drops",
+    "record_there",
     "rules_from",
     "rules_row",
     "set_rules",

@@ -103,7 +103,12 @@ def carry_drops(source: Backend, target: Backend, commits: Iterable[ObjectId], a
     names = list(commits)
     gone = (drop for name in names if (drop := there.get(name)) is not None and here.get(name) is None)
     record_drops(target, gone, author)
+    record_there(target, [name for name in names if here.get(name) is not None and there.get(name) is None])
+
+
+def record_there(backend: Backend, commits: Iterable[ObjectId]) -> None:
+    """Record that the data of commits, which counted as dropped, are there again."""
     time = now_microseconds()
-    back = [name for name in names if here.get(name) is not None and there.get(name) is None]
-    if back:
-        DropLog(target).append(tuple(Drop(name, (), time, ((DATA, False),)) for name in back))
+    drops = tuple(Drop(name, (), time, ((DATA, False),)) for name in commits)
+    if drops:
+        DropLog(backend).append(drops)

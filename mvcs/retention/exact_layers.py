@@ -5,7 +5,7 @@ Those of a deleted branch that no other keeps go as well.
 A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -21,6 +21,8 @@ from mvcs.retention.rules import Layer
 from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path, refuse_changes
 
 SEARCHED = 256
+KeptNow = Callable[[], Collection[ObjectId]]
+"""Tells which commits keep their layer, looked up when it is called."""
 RULES, PINS = "rules", "pins"  # folders beside that of drops
 
 
@@ -43,14 +45,17 @@ def apply_rule(source: Source, kept: int) -> list[ObjectId]:
     _refuse_other_rules(backend)
     ruling = Ruling.of(backend) if has_ruling(backend) else Ruling()
     tips = _tips(graph, refs, HEADS)
-    keep = _kept(replace(source, pins=ruling.pins), ruling, tips, kept)
+    source = replace(source, pins=ruling.pins)
+    keep = _kept(source, ruling, tips, kept)
     kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
     droppable = present - kept_packs
     owners = _owners(graph, tips, droppable)
     if unowned := droppable.difference(*(item.written.exact_packs for item in owners)):
         owners += _owners(graph, _deleted_tips(graph, refs), unowned)
     found = [item for item in owners if item.id not in keep and item.id not in ruling.pins]
-    if not _drop(backend, found, droppable, ruling):
+    if not _drop(
+        backend, found, droppable, ruling, lambda: _kept(source, ruling, _tips(graph, refs, HEADS), kept)
+    ):
         return []
     if not ruling.of_layer(Layer.EXACT):  # a rule may keep what is out of sight
         unowned = droppable.difference(*(item.written.exact_packs for item in owners))
@@ -121,8 +126,10 @@ def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Rev
     return found
 
 
-def _drop(backend: Backend, revisions: list[Revision], droppable: set[str], ruling: Ruling) -> bool:
-    """Drop layers on record; tell whether the same rules and pins are still in force."""
+def _drop(
+    backend: Backend, revisions: list[Revision], droppable: set[str], ruling: Ruling, kept_now: KeptNow
+) -> bool:
+    """Drop layers on record, but for what is kept by then; tell whether rules and pins are still the same."""
     time = now_microseconds()
     drops = [
         Drop(revision.id, tuple(name for name in revision.written.exact_packs if name in droppable), time)
@@ -134,11 +141,12 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str], ruli
     _refuse_other_rules(backend)  # once more: a pin may have come that keeps what is recorded
     if has_ruling(backend) and Ruling.of(backend) != ruling:
         return False  # the next commit goes by what is in force now
-    _delete(backend, {name for drop in drops for name in drop.packs})
+    keep = kept_now()  # a tag, a branch or a HEAD may have come
+    _delete(backend, {name for drop in drops if drop.commit not in keep for name in drop.packs})
     return True
 
 
-def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling) -> bool:
+def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling, kept_now: KeptNow) -> bool:
     """Drop the exact layers of commits as far as they are there, while the same rules and pins are in force.
 
     Returns:
@@ -153,7 +161,7 @@ def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling) -> 
     _refuse_other_rules(backend)
     present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
     bounded = [it for it in revisions if not present.isdisjoint(it.written.exact_packs)]
-    return _drop(backend, bounded, present, ruling)
+    return _drop(backend, bounded, present, ruling, kept_now)
 
 
 def layer_bytes(backend: Backend, revisions: Iterable[Revision]) -> int:

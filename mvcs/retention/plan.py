@@ -1,6 +1,6 @@
 """What retention would do with a store by its rules and pins; nothing is changed here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import ConflictError, NotFoundError
@@ -101,6 +101,16 @@ class Plan:
             return self.dropped.get(revision.id) is None
         return not self.layers.isdisjoint(revision.written.exact_packs)
 
+    def keeps_data(self, commit: ObjectId) -> bool:
+        """Tell whether a commit is to have its data, wherever these are; without rules all are."""
+        verdicts = self.verdicts.get(Layer.DATA)
+        return verdicts is None or (commit in verdicts and verdicts[commit].keeps)
+
+    def dropped_and_kept(self) -> list[Revision]:
+        """Return the commits whose data went before, and that something keeps now."""
+        revisions = self.surveyed.revisions.items()
+        return [it for key, it in revisions if self.dropped.get(key) and self.keeps_data(key)]
+
     def going(self, layer: Layer) -> list[Revision]:
         """Return the commits that no rule keeps, the newest first; those without the layer are none."""
         verdicts = self.verdicts.get(layer, {})
@@ -135,12 +145,16 @@ class Plan:
             if rule in never
         ]
 
-    def missing(self) -> list[str]:
-        """Say what rules and pins keep whose data are gone already."""
+    def missing(self, there: Collection[ObjectId] = ()) -> list[str]:
+        """Say what rules and pins keep whose data are gone already, and not `there` all the same."""
         verdicts = self.verdicts.get(Layer.DATA, {})
         gone = [key for key in self.dropped.found if key in self.ruling.pins]
         gone += [key for key, verdict in verdicts.items() if verdict.rules and self.dropped.get(key)]
-        return [f"the data of {short_id(key)} were dropped before" for key in dict.fromkeys(gone)]
+        return [
+            f"the data of {short_id(key)} were dropped before"
+            for key in dict.fromkeys(gone)
+            if key not in there
+        ]
 
 
 def _keep_what_layers_need(verdicts: Mapping[Layer, dict[ObjectId, Verdict]], surveyed: Survey) -> None:

@@ -65,6 +65,11 @@ class Rule:
         return self.kind in tuple(Keeps)
 
     @property
+    def keeps_tags(self) -> bool:
+        """Whether it may keep what tags name; a later version's may."""
+        return self.kind == Keeps.TAGGED or not self.is_known
+
+    @property
     def text(self) -> str:
         """The rule in words."""
         if self.kind == Keeps.LAST:

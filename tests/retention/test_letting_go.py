@@ -3,14 +3,17 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.objects import ObjectId
 from mvcs.repository.keeping.letting_go import LettingGo
 from mvcs.repository.keeping.retained import Retained
+from mvcs.retention import DataDrop, record_drops
 from mvcs.upkeep.repairing.repair_drops import MAX_RECORD
 from tests.repository.states import content, leaves, state
 
@@ -286,30 +289,41 @@ def test_a_repair_counts_commits_whose_data_should_be_there(work: Path) -> None:
     assert (repaired.commits, repaired.losses, repaired.ok) == (kept, [], True)
 
 
-def test_a_pin_that_comes_meanwhile_drops_nothing(work: Path) -> None:
+class Meanwhile:
+    """Does something when the first commits were stored anew."""
+
+    def __init__(self, work: Path, act: Callable[[Repository], object]) -> None:
+        self.work, self.act, self.done = work, act, False
+
+    def start(self, *_: object) -> None:
+        if not self.done:
+            self.done = True
+            with Repository.open(self.work) as other:
+                self.act(other)
+
+    def advance(self, *_: object) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def note(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda other: other.pin("main@500"),
+        lambda other: other.create_branch("keep", "main@500"),
+        lambda other: other.create_tag("keep", "main@500"),
+        lambda other: other._session.set_head(other.resolve("main@500").id),
+    ],
+    ids=["pin", "branch", "tag", "HEAD"],
+)
+def test_what_is_kept_meanwhile_is_not_dropped(work: Path, act: Callable[[Repository], object]) -> None:
     with Repository.open(work) as repo:
-        repo.set_retention(last=2, every=300)
+        repo.set_retention(last=2, every=300, tagged=True)
         before, names = restored(repo), sorted(work.rglob("*.pack"))
-
-        class Pins:
-            """Pins a commit when the first ones were stored anew."""
-
-            done = False
-
-            def start(self, *_: object) -> None:
-                if not self.done:
-                    self.done = True
-                    with Repository.open(work) as other:
-                        other.pin("main@500")
-
-            def advance(self, *_: object) -> None: ...
-
-            def finish(self) -> None: ...
-
-            def note(self, *_: object) -> None: ...
-
-    with Repository.open(work, progress=Pins()) as repo:
-        with pytest.raises(ConflictError, match="changed while"):
+    with Repository.open(work, progress=Meanwhile(work, act)) as repo:
+        with pytest.raises(ConflictError, match=r"changed while|since commits are being"):
             repo.apply_retention()
         assert restored(repo) == before
     # What another run may have written in the same bytes is left to gc; that is history alone.
@@ -396,3 +410,56 @@ def test_layers_that_stayed_are_not_reported_as_freed(work: Path) -> None:
         assert packs(work) == before
         assert (report.bytes, report.dropped) == (0, [])
         assert "every exact layer stayed" in report.notes[-1]
+
+
+KEEPERS = {"pin": 100, "branch": 200, "tag": 500, "HEAD": 800}
+
+
+def keep(repo: Repository) -> None:
+    """Have a pin, a branch, a tag and HEAD keep a commit each that was dropped."""
+    repo.pin("main@100", "too late?")
+    repo.create_branch("late", "main@200")
+    repo.create_tag("late", "main@500")
+    repo._session.set_head(repo.resolve("main@800").id)
+
+
+def see_that_all_are_kept(work: Path, before: dict[int, object]) -> None:
+    """Collect and apply in turn: what is kept restores at every step, and its drop is taken back."""
+    for _ in range(2):
+        with Repository.open(work) as repo:
+            repo.gc(grace_days=0, wait_days=0, execute=True)
+            for step in KEEPERS.values():
+                assert content(repo, f"main@{step}") == before[step]
+            repo.apply_retention()
+    with Repository.open(work) as repo:
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert restored(repo).keys() >= set(KEEPERS.values())
+        assert restored(repo).items() <= before.items()
+        report = repo.fsck()
+        assert report.ok, report.problems
+        assert repo.apply_retention().written == 0
+
+
+def test_what_is_kept_before_its_data_are_collected_keeps_them(work: Path) -> None:
+    with Repository.open(work) as repo:
+        before = restored(repo)
+        repo.set_retention(last=2, every=300, tagged=True)
+        repo.apply_retention()
+        keep(repo)
+        assert "still there" in repo.pin("main@100", "in time").notes[0]
+    see_that_all_are_kept(work, before)
+
+
+@pytest.mark.parametrize("compacts", [False, True], ids=["plain", "compacted"])
+def test_drops_on_record_take_nothing_that_is_kept(work: Path, *, compacts: bool) -> None:
+    """As after a kill between the record and the first ref."""
+    with Repository.open(work) as repo:
+        before = restored(repo)
+        repo.set_retention(last=2, every=300, tagged=True)
+        drops = [DataDrop(ObjectId(bytes.fromhex(info.id)), 0, 0) for info in repo.log(all_branches=True)]
+        record_drops(repo._session.place.backend, drops, "Ada")
+        keep(repo)
+    if compacts:
+        with Repository.open(work) as repo:
+            repo.compact(max_depth=1)
+    see_that_all_are_kept(work, before)

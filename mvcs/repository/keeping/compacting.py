@@ -18,6 +18,7 @@ from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
+from mvcs.repository.keeping.data_there import those_with_data
 from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
 from mvcs.repository.restore_budget import RestoreBudget
 from mvcs.repository.session import Session
@@ -99,7 +100,7 @@ class Compaction:
     @property
     def _terms(self) -> str:
         """What steps have to have in common with those that are gone on with, beside the commits chosen."""
-        dropped = sorted(one.hex() for one in _dropped(self.session.store))
+        dropped = sorted(one.hex() for one in _dropped(self.session))
         limits = self.limits
         asked = [self.hangs, limits.max_depth, limits.max_ratio, limits.max_seconds, self._coder, dropped]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
@@ -116,7 +117,7 @@ class Compaction:
         self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
     ) -> StoringAnew:
         session = self.session
-        anew = Anew(self.limits, chosen_of(self.chosen), _dropped(store), self._coder, lost=lost)
+        anew = Anew(self.limits, chosen_of(self.chosen), _dropped(session), self._coder, lost=lost)
         return StoringAnew(
             store,
             session.refs,
@@ -147,9 +148,13 @@ class Compaction:
         )
 
 
-def _dropped(store: ObjectStore) -> frozenset[ObjectId]:
-    """Return the commits whose data were dropped: only the history is there, and nothing may lean on them."""
-    return frozenset(DataDrops.of(store.backend).found)
+def _dropped(session: Session) -> frozenset[ObjectId]:
+    """Return the commits whose data were dropped: only the history is there, and nothing may lean on them.
+
+    Where the data are there all the same, retention was stopped, and what it keeps is not decided here.
+    """
+    dropped = frozenset(DataDrops.of(session.place.backend).found)
+    return dropped - those_with_data(session.store, session.refs, dropped)
 
 
 def _is_full(error: StorageError) -> bool:

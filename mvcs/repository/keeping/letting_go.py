@@ -5,8 +5,8 @@ import random
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
@@ -15,9 +15,10 @@ from mvcs.delta import CodeCoder
 from mvcs.errors import ConflictError
 from mvcs.history import Revision
 from mvcs.local import Journal
-from mvcs.objects import ObjectId
+from mvcs.objects import ObjectId, short_id
 from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
+from mvcs.repository.keeping.data_there import with_data
 from mvcs.repository.keeping.journaled_work import run_journaled
 from mvcs.repository.keeping.retained import Retained, planned
 from mvcs.repository.restore_budget import configured_limits
@@ -30,6 +31,7 @@ from mvcs.retention import (
     drop_layers,
     layer_bytes,
     record_drops,
+    record_there,
 )
 from mvcs.store import LocalBackend, ObjectStore, Overlay
 
@@ -44,10 +46,12 @@ class LettingGo:
     Attributes:
         kept: the store.
         plan: what becomes of each commit.
+        there: commits that count as dropped, have all of their data and keep them, as packs end them that do.
     """
 
     kept: Retained
     plan: Plan
+    there: Mapping[ObjectId, Revision] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, kept: Retained, *, force: bool) -> "LettingGo":
@@ -62,7 +66,7 @@ class LettingGo:
             raise error
         if not force:
             plan.refuse_everything()
-        return cls(kept, plan)
+        return cls(kept, plan, with_data(kept.store, plan.dropped_and_kept()))
 
     @property
     def _unkept(self) -> list[Revision]:
@@ -72,7 +76,7 @@ class LettingGo:
     def _without(self) -> frozenset[ObjectId]:
         """Return the commits on whose data nothing may lean: those that went before are among them."""
         before = self.plan.dropped.found.keys() & self.plan.surveyed.revisions.keys()
-        return frozenset(before).union(revision.id for revision in self._unkept)
+        return frozenset(before).difference(self.there).union(revision.id for revision in self._unkept)
 
     @property
     def _layers(self) -> list[Revision]:
@@ -93,19 +97,27 @@ class LettingGo:
             StorageError: the store could not be written.
         """
         session, backend = self.kept.session, self.kept.store.backend
-        found = self._stored_anew() if self._without else NOTHING
+        found = self._stored_anew() if self._without or self.there else NOTHING
+        record_there(backend, self.there)
         layers: int | None = layer_bytes(backend, self._layers)
-        if not drop_layers(backend, self._layers, self.plan.ruling):
+        if not drop_layers(backend, self._layers, self.plan.ruling, self._layers_kept_now):
             layers = None
         if self.kept.remote is None:
             session.graph.replace(found.revisions)
             session.forget_dropped()
         return self._report(found, layers, executed=True)
 
+    def _layers_kept_now(self) -> set[ObjectId]:
+        """Return the commits that keep their exact layers by the branches, tags and HEAD of now."""
+        plan = self.kept.plan(self.plan.ruling)
+        going = {it.id for layer in (Layer.EXACT, Layer.DATA) for it in plan.going(layer)}
+        stay = [it.id for it in self._layers if it.id not in going]
+        return {key for key in stay if plan.keeps_data(key)}
+
     def rehearse(self) -> RetentionApplied:
         """Do all of it in a folder of its own, and keep nothing."""
         found = NOTHING
-        if self._without:
+        if self._without or self.there:
             with tempfile.TemporaryDirectory(prefix="mvcs-retention-") as folder:
                 backend = Overlay(self.kept.store.backend, LocalBackend(pathlib.Path(folder)))
                 salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
@@ -127,9 +139,20 @@ class LettingGo:
                 "rules or pins changed while commits were stored anew; nothing was dropped",
                 hint="run it again: it goes by what is in force now",
             )
+        self._refuse_kept_meanwhile()
         time = now_microseconds()
         drops = (DataDrop(revision.id, time, ruling.number) for revision in self._unkept)
         record_drops(backend, drops, self.kept.session.author)
+
+    def _refuse_kept_meanwhile(self) -> None:
+        """Look at branches, tags and HEADs again, which may have come to keep what was about to go."""
+        going = {revision.id for revision in self.kept.plan(self.plan.ruling).going(Layer.DATA)}
+        kept = [short_id(revision.id) for revision in self._unkept if revision.id not in going]
+        if kept:
+            raise ConflictError(
+                f"something keeps commit {kept[0]} since commits are being stored anew; nothing was dropped",
+                hint="run it again: it goes by the branches, tags and HEAD of now",
+            )
 
     def _work(
         self,
@@ -146,12 +169,16 @@ class LettingGo:
         announce = None if journal is None else journal.pack
         if journal is not None and remote is not None:
             announce = partial(_note_copy, journal, remote)
-        anew = Anew(limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost)
+        anew = Anew(
+            limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost, back=self.there
+        )
         return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
 
     def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:
         """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
-        commits = list(planned(self.plan))
+        gone = self.plan.dropped.found.keys() - self.there.keys()
+        lost = {(key.hex(), Layer.DATA.text) for key in gone}
+        commits = [one for one in planned(self.plan) if (one.commit, one.layer) not in lost]
         dropped = [commit for commit in commits if not commit.keeps]
         if layers is None:
             dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]
@@ -164,11 +191,16 @@ class LettingGo:
             found.bytes,
             [
                 *self.plan.unmatched(),
-                *self.plan.missing(),
+                *self.plan.missing(self.there),
+                *self._back(),
                 *self._lost_to_others(dropped),
                 *([_STAYED] if layers is None else []),
             ],
         )
+
+    def _back(self) -> Iterator[str]:
+        for key in self.there:
+            yield f"the data of {short_id(key)} were dropped before, are still there and are kept now"
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
         """Say whose commits lose their data, and which of these are in no other store that is known here."""

@@ -8,6 +8,7 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import short_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
+from mvcs.repository.keeping.data_there import with_data
 from mvcs.repository.rule_source import rule_source
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
@@ -83,10 +84,20 @@ class Retained:
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
         drop = DataDrops.of(self.store.backend).get(revision.id)
-        gone = [] if drop is None else [f"the data of {short_id(revision.id)} were dropped before"]
+        gone = (
+            []
+            if drop is None
+            else [f"the data of {short_id(revision.id)} were dropped before{self._left(revision)}"]
+        )
         bounded = bool(revision.written.exact_packs)
         lost = bounded and not is_kept(self.store.backend, revision)
         return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
+
+    def _left(self, revision: Revision) -> str:
+        """Say whether dropped data are there as long as nothing has collected them."""
+        if not with_data(self.store, [revision]):
+            return ""
+        return ", but are still there: gc keeps them, and the next 'mvcs retention apply' takes the drop back"
 
     def shown(self, notes: list[str] | None = None) -> RetentionShown:
         """Return the rules and pins in force."""

@@ -35,6 +35,7 @@ from mvcs.store import (
     read_footer,
     refuse_changes,
 )
+from mvcs.upkeep.collecting.kept_data import packs_of_kept_data
 from mvcs.upkeep.collecting.known_history import KnownHistory, Line, Node
 
 _BATCH = 64
@@ -125,6 +126,8 @@ def survey(
         walk.strike(left, walk.past(named, head, every=bool(doubts)))
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
+    if left:
+        left -= packs_of_kept_data(backend, head.commit, walk.needed)
     return Reach(left, doubts)
 
 
@@ -155,6 +158,7 @@ class _Walk:
         self._backend = backend
         self._known = known
         self._seen: set[ObjectId] = set()
+        self.needed: set[str] = set()
         self._graph = Graph(ObjectStore(backend, NOTHING))
         # Only where commits are ended anew may a pack that is named be gone for a good reason.
         is_moved = has_upgrade(backend, MOVED_BASES)
@@ -192,8 +196,9 @@ class _Walk:
                 self._known.learn(self._backend, pool, [pack for _, pack in some if pack is not None])
                 for node in some:
                     pack, line = self._line(*node)
-                    left.difference_update((pack, *line.needed, *line.exact))
+                    self.needed.update((pack, *line.needed, *line.exact))
                     queue.extend(line.parents)
+                left -= self.needed
 
     def _unseen(self, queue: deque[Node]) -> Iterator[Node]:
         while queue:
