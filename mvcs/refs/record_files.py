@@ -15,6 +15,9 @@ from mvcs.store import Backend
 _NO_FILE = {errno.EISDIR, errno.ENOTDIR}
 _OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
+_GAP = 8  # records in a row that are not all lost where later ones are there
+_MOST_STEPS = 64  # beyond which a listing costs less
+
 
 def ref_folder(kind: str, name: str) -> str:
     """Return where the records of a ref lie."""
@@ -44,6 +47,30 @@ class RecordFiles:
             look = self._backend.children if self._backend.near else self._backend.list
             names = sorted(name.removeprefix(f"{folder}/") for name in look(folder))
         return [f"{folder}/{name}" for name in names if is_record_name(name)]
+
+    def above(self, folder: str, number: int | None) -> str | None:
+        """Return the newest record of a folder where one of a known number is there still; else None.
+
+        A disk lists a folder whole. Here records are asked for by name until several are missing in a row, so
+        that one that was lost does not hide those behind it.
+        """
+        if number is None or not self._backend.near:
+            return None
+        with contextlib.suppress(StorageError):  # the listing will tell what is wrong with the folder
+            return self._climbed(folder, number) if self._is_there(folder, number) else None
+        return None
+
+    def _climbed(self, folder: str, number: int) -> str | None:
+        last = number
+        while last - number < _MOST_STEPS:
+            found = [each for each in range(last + 1, last + 1 + _GAP) if self._is_there(folder, each)]
+            if not found:
+                return f"{folder}/{record_name(last)}"
+            last = found[-1]
+        return None
+
+    def _is_there(self, folder: str, number: int) -> bool:
+        return self._backend.size(f"{folder}/{record_name(number)}") is not None
 
     def look(self, path: str) -> FoundRecord:
         """Return the record at a path, be it damaged."""

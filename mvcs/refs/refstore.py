@@ -64,6 +64,7 @@ class RefStore:
         self._clock = clock
         self._memory = memory
         self._duties = WriterDuties(backend, needs, clock)
+        self._last: dict[str, int] = {}  # the newest numbers that were found, by folder
 
     def listed(self, kind: str) -> list[str]:
         """Return every name that has records, deleted ones included, sorted; no record is read."""
@@ -116,6 +117,13 @@ class RefStore:
             return record
 
     def _newest_path(self, kind: str, name: str) -> str | None:
+        folder = ref_folder(kind, name)
+        path = self._files.above(folder, self._last.get(folder)) or self._listed_newest(kind, name)
+        if path is not None:
+            self._last[folder] = record_number(path)
+        return path
+
+    def _listed_newest(self, kind: str, name: str) -> str | None:
         with self._files.damage_of_one():
             path = self._backend.newest(ref_folder(kind, name))
         if path is None or is_record_name(path.rpartition("/")[2]):

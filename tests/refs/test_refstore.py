@@ -412,3 +412,40 @@ def test_a_note_that_crosses_an_upgrade_stays(tmp_path):
     with pytest.raises(UnsupportedFormatError, match="upgraded"):
         refs.update(NOTES, "cd" * 32, None, change(0))
     assert refs.newest(NOTES, "cd" * 32).target == commit(0)
+
+
+class Unlisted(LocalBackend):
+    """A disk on which the newest record is looked for by a listing only so often."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.listed = 0
+
+    def newest(self, folder):
+        self.listed += folder.startswith("refs/heads")
+        return super().newest(folder)
+
+
+def test_a_long_row_of_records_is_listed_once(tmp_path):
+    backend = Unlisted(tmp_path)
+    refs, other = RefStore(backend), RefStore(LocalBackend(tmp_path))
+    other.append(HEADS, "main", change(0))
+    for number in range(1, 30):
+        (refs if number % 3 else other).append(HEADS, "main", change(number))
+    assert refs.newest_number(HEADS, "main") == 29
+    assert backend.listed == 1
+
+
+@pytest.mark.parametrize("gone", [[20], [21], [22], [20, 21, 22], range(10, 23), range(21, 25), range(25)])
+def test_a_known_number_hides_no_record(tmp_path, gone):
+    """Whichever records are lost, the newest that is left is the one that a listing gives."""
+    known, other = RefStore(LocalBackend(tmp_path)), RefStore(LocalBackend(tmp_path))
+    for number in range(25):
+        other.append(HEADS, "main", change(number))
+        if number == 20:
+            assert known.newest_number(HEADS, "main") == 20
+    for number in gone:
+        (tmp_path / f"refs/heads/main/{99_999_999 - number}").unlink()
+    assert known.newest_number(HEADS, "main") == RefStore(LocalBackend(tmp_path)).newest_number(
+        "heads", "main"
+    )
