@@ -24,15 +24,19 @@ class NamedCommit:
 def named_commits(refs: RefStore) -> list[NamedCommit]:
     """Return every branch, tag, and what is known of remotes.
 
+    A name without a record is passed over: another writer may just begin it. Nothing is deleted here.
+
     Raises:
         CorruptionError: one is damaged, so that nobody knows what it needs.
         UnsupportedFormatError: another version wrote it.
     """
-    return [
-        NamedCommit(kind, name, record)
-        for kind in KINDS
-        for name, record in refs.survey(kind).required().items()
-    ]
+    found = list[NamedCommit]()
+    for kind in KINDS:
+        survey = refs.survey(kind)
+        for error in survey.damaged.values():
+            raise error
+        found += (NamedCommit(kind, name, record) for name, record in survey.whole.items())
+    return found
 
 
 @dataclass(frozen=True)

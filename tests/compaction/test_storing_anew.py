@@ -218,3 +218,12 @@ def test_damage_moves_no_ref(tmp_path: Path) -> None:
 
 def _done(_: object) -> None:
     """Forget an answer."""
+
+
+def test_a_branch_that_another_writer_just_begins_is_passed_over(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", 4, bounded=False)
+    begun = tmp_path / "work/.mvcs/refs/heads/begun"
+    begun.mkdir()
+    assert anew(history, depth=1).moved == ("main",)
+    assert list(begun.iterdir()) == []
+    check(history)
