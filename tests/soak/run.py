@@ -8,7 +8,7 @@ from pathlib import Path
 # A process that forks has one thread, its children too.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-from tests.soak import corrupted, kills, mutants, rewritten, rot, strangers
+from tests.soak import corrupted, kills, mutants, rewritten, rot, strangers, together
 from tests.soak.faults import trials as faults
 
 KINDS = {
@@ -19,6 +19,7 @@ KINDS = {
     "rot": rot.trials,
     "rewritten": rewritten.trials,
     "strangers": strangers.trials,
+    "together": together.trials,
 }
 
 

@@ -35,6 +35,7 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
         ("rewritten", 5),
         ("strangers", 4),
         ("mutants", 100),
+        ("together", 3),
     ],
 )
 def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
@@ -51,6 +52,7 @@ def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
         ("faults", 100_000),  # all there are
         ("rewritten", 200),
         ("strangers", 1000),
+        ("together", 200),
         ("mutants", 20_000),
     ],
 )
