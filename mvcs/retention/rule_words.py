@@ -63,8 +63,16 @@ def _once(name: str, values: Sequence[Any]) -> Sequence[Any]:
     return distinct
 
 
+_TOO_LARGE = 1 << 62
+
+
 def _count(name: str, value: Any) -> int:  # noqa: ANN401 - checked here
-    return whole(name, value, f"'{name}' needs a whole number from 1")
+    found = whole(name, value, f"'{name}' needs a whole number from 1")
+    if found >= _TOO_LARGE:
+        raise UsageError(
+            f"'{name}' cannot be {value!r}", hint="such a large number is never reached: leave it out"
+        )
+    return found
 
 
 def _best(layer: Layer, words: Iterable[Any]) -> list[Rule]:

@@ -61,5 +61,6 @@ def _line(verb: str, commit: "PlannedCommit") -> str:
 
 def _amounts(commits: "Sequence[PlannedCommit]") -> str:
     layers = dict.fromkeys(commit.layer for commit in commits)
-    parts = [f"the {layer} of {sum(it.layer == layer for it in commits)} commits" for layer in layers]
+    counts = {layer: sum(it.layer == layer for it in commits) for layer in layers}
+    parts = [f"the {layer} of {n} commit{'' if n == 1 else 's'}" for layer, n in counts.items()]
     return " and ".join(parts) or "nothing"

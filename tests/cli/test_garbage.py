@@ -81,6 +81,12 @@ def test_a_grace_below_zero_is_refused(console):
     assert "grace" in console("gc", "--grace", "-1", code=2).err
 
 
+def test_a_grace_without_end_is_refused(console):
+    console("init")
+    for words in (("--grace", "inf"), ("--grace", "1e300"), ("--wait", "inf")):
+        assert "length of time" in console("gc", *words, "--execute", code=2).err
+
+
 def test_lengths_of_time_and_a_dry_run_are_said_as_elsewhere(console):
     pack = lost_pack(console.folder)
     assert "would condemn" in console("gc", "--dry-run", "--grace", "14d", "--wait", "36h").out

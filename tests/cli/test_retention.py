@@ -151,3 +151,8 @@ def test_what_a_lost_pack_held_is_corruption(trained: Console) -> None:
         (repo._session.place.local / "packs" / name[:2] / f"{name}.pack").unlink()
     for words in (["checkout"], ["checkout", "--plan"], ["show"]):
         assert "is not in the store" in trained(*words, "step:300", code=5).err
+
+
+def test_a_number_that_no_record_takes_is_refused(console):
+    console("init")
+    assert "'last' cannot be" in console("retention", "set", "--last", "9" * 23, code=2).err

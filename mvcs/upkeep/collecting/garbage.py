@@ -18,6 +18,8 @@ from mvcs.upkeep.collecting.known_history import KnownHistory
 from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.collecting.reachable_packs import Reach, survey
 
+_FOR_EVER = 1e11  # seconds, some 3000 years: no clock tells later times
+
 
 def collect_garbage(
     place: Place,
@@ -45,7 +47,7 @@ def collect_garbage(
         MvcsError: what a branch, a tag or HEAD leads to is damaged, so that nobody can tell what it needs.
     """
     for name, seconds, usual in (("grace", grace, GRACE_DAYS), ("wait", wait, WAIT_DAYS)):
-        if not seconds >= 0:
+        if not 0 <= seconds < _FOR_EVER:
             raise UsageError(
                 f"the {name} is not a length of time", hint=f"give days, as in --{name} {usual:g}"
             )
