@@ -30,7 +30,7 @@ def explained(
     drop = drops.get(revision.id)
     if drop is None:
         return None
-    name, hint = short_id(revision.id), "a remote may have them: 'mvcs remote' lists yours"
+    name, hint = short_id(revision.id), "a new clone of a remote that has them brings them"
     with suppress(MvcsError):  # what is damaged beside it is told by fsck
         graph = Graph(store.apart())
         surveyed = survey(Source(store.backend, graph, RefStore(store.backend)), ())

@@ -32,6 +32,9 @@ def command(context: click.Context) -> None:
 
     A commit keeps its data when any rule keeps it. Tips of branches, pinned commits and the one HEAD
     stands on keep theirs in any case. Only tensor data go: commits, trees and metrics stay.
+
+    Where several clones share one store, only the HEAD of this clone is known: what another clone's HEAD
+    stands on, without a branch, may go. A branch, or 'mvcs retention pin', keeps it.
     """
     if context.invoked_subcommand is None:
         context.invoke(show)
