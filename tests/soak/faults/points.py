@@ -24,6 +24,7 @@ class Point:
     at: int
     kind: str
     operation: str = field(default="", compare=False)
+    writes: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Grounds:
         shutil.rmtree(site.folder)
         for at, operation in enumerate(strike.asked):
             for kind in operation.kinds:
-                yield Point(verb, at, kind, f"{operation.verb} {operation.name} of {operation.store}")
+                yield Point(verb, at, kind, str(operation), operation.writes)
 
     def try_point(self, point: Point) -> bool:
         """Let it happen, and see that every promise is kept; tell whether the verb got so far."""

@@ -27,12 +27,19 @@ class Operation:
     verb: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.verb} {self.name} of {self.store}"
+
+    @property
+    def writes(self) -> bool:
+        return self.verb in WRITES
+
     @property
     def kinds(self) -> tuple[str, ...]:
         """What may go wrong with it."""
         if self.verb == "put" and self.name.endswith(".pack"):
             return KINDS
-        return OF_WRITES if self.verb in WRITES else OF_READS
+        return OF_WRITES if self.writes else OF_READS
 
 
 @dataclass

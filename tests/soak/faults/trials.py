@@ -9,14 +9,19 @@ from tests.soak.tally import Tally
 
 
 def trials(rounds: int, seed: int, folder: Path) -> Tally:
-    """Try so many points, as many of each verb as of any other; all there are where these are fewer."""
+    """Try so many points, as many of each verb as of any other; half of them at writes, as far as there are."""
     tally, drawn, grounds = Tally(), random.Random(seed), Grounds(folder)
     for number, verb in enumerate(VERBS):
-        points = list(grounds.points(verb))
-        share = (rounds + number) // len(VERBS)
-        for point in points if share >= len(points) else drawn.sample(points, share):
+        for point in _drawn(list(grounds.points(verb)), (rounds + number) // len(VERBS), drawn):
             _try(tally, grounds, point)
     return tally
+
+
+def _drawn(points: list[Point], count: int, drawn: random.Random) -> list[Point]:
+    """Draw so many points; all there are where these are fewer."""
+    drawn.shuffle(points)
+    writes = [point for point in points if point.writes][: (count + 1) // 2]
+    return [*writes, *[point for point in points if point not in writes][: count - len(writes)]]
 
 
 def _try(tally: Tally, grounds: Grounds, point: Point) -> None:
