@@ -9,7 +9,7 @@ from tests.soak.tally import Tally
 
 
 def trials(rounds: int, seed: int, folder: Path) -> Tally:
-    """Try so many points, as many of each verb as of any other; half of them at writes, as far as there are."""
+    """Try so many points, as many of each verb; half of them at writes, as far as there are."""
     tally, drawn, grounds = Tally(), random.Random(seed), Grounds(folder)
     for number, verb in enumerate(VERBS):
         for point in _drawn(list(grounds.points(verb)), (rounds + number) // len(VERBS), drawn):
