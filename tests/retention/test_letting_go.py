@@ -430,7 +430,9 @@ def see_that_all_are_kept(work: Path, before: dict[int, object]) -> None:
             repo.gc(grace_days=0, wait_days=0, execute=True)
             for step in KEEPERS.values():
                 assert content(repo, f"main@{step}") == before[step]
-            repo.apply_retention()
+            report = repo.apply_retention()
+            kept = {item.step for item in report.kept if item.layer == "data"}
+            assert kept >= set(KEEPERS.values())
     with Repository.open(work) as repo:
         repo.gc(grace_days=0, wait_days=0, execute=True)
         assert restored(repo).keys() >= set(KEEPERS.values())

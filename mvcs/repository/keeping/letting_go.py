@@ -176,9 +176,7 @@ class LettingGo:
 
     def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:
         """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
-        gone = self.plan.dropped.found.keys() - self.there.keys()
-        lost = {(key.hex(), Layer.DATA.text) for key in gone}
-        commits = [one for one in planned(self.plan) if (one.commit, one.layer) not in lost]
+        commits = list(planned(self.plan, self.there))
         dropped = [commit for commit in commits if not commit.keeps]
         if layers is None:
             dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]

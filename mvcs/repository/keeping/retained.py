@@ -1,11 +1,11 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
-from mvcs.objects import short_id
+from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
 from mvcs.repository.keeping.data_there import with_data
@@ -115,13 +115,14 @@ class Retained:
         )
 
 
-def planned(plan: Plan) -> Iterator[PlannedCommit]:
-    """Yield what becomes of each commit."""
+def planned(plan: Plan, there: Collection[ObjectId] = ()) -> Iterator[PlannedCommit]:
+    """Yield what becomes of each commit that has something; `there` are those whose data are back."""
     names = commit_names(plan.surveyed)
     for layer, verdicts in plan.verdicts.items():
         going = {revision.id for revision in plan.going(layer)}
         for key, revision in plan.surveyed.revisions.items():
-            if key in going or (key in verdicts and verdicts[key].keeps and plan.has(layer, revision)):
+            has = plan.has(layer, revision) or (layer is Layer.DATA and key in there)
+            if key in going or (key in verdicts and verdicts[key].keeps and has):
                 commit = revision.commit
                 yield PlannedCommit(
                     names[key],

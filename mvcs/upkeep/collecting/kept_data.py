@@ -1,6 +1,9 @@
 """Data that are on record as dropped, are still there, and are of a commit that something keeps by now."""
 
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import ObjectId
@@ -8,6 +11,8 @@ from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
 from mvcs.retention import DataDrops, Layer, Ruling
 from mvcs.store import (
     DROPPED_DATA,
+    MOVED_BASES,
+    PARALLEL_READERS,
     UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Backend,
@@ -15,31 +20,48 @@ from mvcs.store import (
     pack_name,
     read_footer,
 )
+from mvcs.upkeep.collecting.known_history import KnownHistory
 
 
-def packs_of_kept_data(backend: Backend, head: ObjectId | None, needed: set[str]) -> set[str]:
-    """Return the packs, beside those needed, that end a commit which counts as dropped and is kept.
+def packs_of_kept_data(
+    backend: Backend, head: ObjectId | None, bare: Collection[ObjectId], known: KnownHistory
+) -> set[str]:
+    """Return the packs that end a commit which counts as dropped and is kept, and what these name.
+
+    Some of them may be needed for other commits already, and what they name may not.
 
     Args:
         backend: the store.
         head: where HEAD stands.
-        needed: names of the packs that commits need; the footers of all others may be read.
+        bare: commits of which nothing tells the pack that counts: all that end them are among the packs.
+        known: what need not be read again.
     """
+    if not has_upgrade(backend, MOVED_BASES):
+        return set()
+    wanted = {*bare, *_kept(backend, head)}
+    there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if wanted else set()
+    with ThreadPoolExecutor(PARALLEL_READERS) as pool:
+        told = pool.map(partial(_told, backend, known), there)
+        whole = (names for commit, names in told if commit in wanted and names <= there)
+        return set[str]().union(*whole)
+
+
+def _told(backend: Backend, known: KnownHistory, pack: str) -> tuple[ObjectId | None, set[str]]:
+    """Return which commit a pack ends, and all packs that reading it needs; None where it ends none."""
+    line = known.lines.get(pack)
+    if line is not None:
+        return line.commit, {pack, *line.needed}
+    with suppress(*UNREADABLE_ERRORS):
+        footer = read_footer(backend, pack)
+        if footer.commits:
+            return footer.commits[0].id, {pack, *footer.needed}
+    return None, set()
+
+
+def _kept(backend: Backend, head: ObjectId | None) -> Collection[ObjectId]:
+    """Return the dropped commits that a branch, HEAD or a pin keeps, or a tag where rules keep these."""
     if not has_upgrade(backend, DROPPED_DATA):
         return set()
-    wanted, found = _kept(backend, head), set[str]()
-    there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if wanted else set()
-    for name in there - needed:
-        with suppress(*UNREADABLE_ERRORS):
-            footer = read_footer(backend, name)
-            whole = {name, *footer.needed}
-            if footer.commits and footer.commits[0].id in wanted and whole <= there:
-                found |= whole
-    return found
-
-
-def _kept(backend: Backend, head: ObjectId | None) -> set[ObjectId]:
-    """Return the dropped commits that a branch, HEAD or a pin keeps, or a tag where rules keep these."""
     refs, drops = RefStore(backend), DataDrops.of(backend)
     named = {head} if head is not None else set[ObjectId]()
     named |= _targets(refs, HEADS) | _targets(refs, REMOTES)

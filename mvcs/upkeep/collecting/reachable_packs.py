@@ -121,13 +121,16 @@ def survey(
     named = Named.of(RefStore(backend, known=known.records), given_up)
     doubts = [*named.doubts, *filter(None, [head.doubt])]
     walk = _Walk(backend, known)
-    walk.strike(left, walk.now(named, head))
+    walk.strike(left, _targets(named.newest))
+    # HEAD names no pack: only of commits that no ref leads to it has to be asked which one ends them.
+    bare = {*head.past, *filter(None, [head.commit])} - walk.seen
+    walk.strike(left, [(head.commit, None)] if head.commit is not None else ())
     try:
         walk.strike(left, walk.past(named, head, every=bool(doubts)))
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
     if left:
-        left -= packs_of_kept_data(backend, head.commit, walk.needed)
+        left -= packs_of_kept_data(backend, head.commit, bare, known)
     return Reach(left, doubts)
 
 
@@ -157,18 +160,11 @@ class _Walk:
     def __init__(self, backend: Backend, known: KnownHistory) -> None:
         self._backend = backend
         self._known = known
-        self._seen: set[ObjectId] = set()
-        self.needed: set[str] = set()
+        self.seen: set[ObjectId] = set()
         self._graph = Graph(ObjectStore(backend, NOTHING))
         # Only where commits are ended anew may a pack that is named be gone for a good reason.
         is_moved = has_upgrade(backend, MOVED_BASES)
         self._there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if is_moved else None
-
-    def now(self, named: "Named", head: Held) -> Iterator[Node]:
-        """Yield what refs and HEAD lead to now."""
-        yield from _targets(named.newest)
-        if head.commit is not None:
-            yield head.commit, None
 
     def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Node]:
         """Yield what they led to before; with `every` all commits of the store."""
@@ -196,15 +192,14 @@ class _Walk:
                 self._known.learn(self._backend, pool, [pack for _, pack in some if pack is not None])
                 for node in some:
                     pack, line = self._line(*node)
-                    self.needed.update((pack, *line.needed, *line.exact))
+                    left.difference_update((pack, *line.needed, *line.exact))
                     queue.extend(line.parents)
-                left -= self.needed
 
     def _unseen(self, queue: deque[Node]) -> Iterator[Node]:
         while queue:
             node = queue.popleft()
-            if node[0] not in self._seen:
-                self._seen.add(node[0])
+            if node[0] not in self.seen:
+                self.seen.add(node[0])
                 yield node
 
     def _line(self, commit: ObjectId, pack: str | None) -> tuple[str, Line]:
