@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.commit_graph import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import Marked, RefChange, RefRecord
@@ -30,7 +30,8 @@ class GraphNeeds:
             return set()
         found = set[str]()
         for revision in self._needed(target, target.target, marked):
-            written = revision.written
+            # The record names the pack of its target; those of older commits are named by footers alone.
+            written = (revision if revision.id == target.target else self._ending(revision)).written
             found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
         return found
 
@@ -45,6 +46,14 @@ class GraphNeeds:
         # The history was ended anew: who marked it by other records marked the packs that it left.
         anew = Graph(self._store)
         return anew.walk([anew.load(identifier, target.pack)])
+
+    def _ending(self, revision: Revision) -> Revision:
+        """Return a commit as a pack ends it that is there, if any does: it may have been ended anew."""
+        try:
+            self._store.catalog.look(revision.written.pack)
+        except NotFoundError:
+            return self._graph.elsewhere(revision)
+        return revision
 
     def _beyond(self, start: Revision, marked: Marked) -> Iterable[Revision]:
         """Return the history of a commit that is not behind marked ones, or somewhat more."""

@@ -4,9 +4,10 @@ from pathlib import Path
 
 from mvcs import Repository
 from mvcs.compaction import StoringAnew
-from mvcs.refs import now_microseconds
+from mvcs.history import Graph, GraphNeeds
+from mvcs.refs import HEADS, Marked, now_microseconds
 from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_name, read_footer, upgrade
-from tests.compaction.histories import begun, check, collect, made, storing
+from tests.compaction.histories import anew, begun, check, collect, made, storing
 
 
 def log_of(backend: Backend) -> CondemnedLog:
@@ -63,3 +64,21 @@ def test_what_a_collector_deletes_meanwhile_is_stored_once_more(tmp_path: Path) 
     check(history)
     collect(history)
     check(history)
+
+
+def test_the_needs_of_a_history_are_told_by_packs_that_are_there(tmp_path: Path) -> None:
+    """Only of its tip it is known where it lies now: the packs that were named of the others are gone."""
+    history = made(tmp_path / "work", 6, bounded=False)
+    with Repository.open(history.folder) as repo:
+        session = repo._session
+        assert len(list(repo.log())) == 6
+        anew(history, 0, chosen=list(history.contents)[1:])
+        assert collect(history)
+        record = session.refs.newest(HEADS, "main")
+        assert record is not None
+        assert record.target is not None
+        store = session.store.apart()
+        session.graph.replace([Graph(store).load(record.target, record.pack)])
+        needed = GraphNeeds(store, session.graph)(record, Marked())
+    assert record.pack in needed
+    assert needed <= {path.stem for path in history.folder.rglob("*.pack")}
