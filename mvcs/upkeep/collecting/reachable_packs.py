@@ -208,12 +208,16 @@ class _Walk:
         if pack is not None and line is not None and line.commit == commit and self._is_whole(pack, line):
             self._known.met.add(pack)
             return pack, line
-        if pack is None or self._there is not None:
+        if pack is None or self._is_gone(pack, line):
             for name, told in self._known.of(commit):
                 if self._is_whole(name, told):
                     self._known.met.add(name)
                     return name, told
         return self._looked_up(commit, pack)
+
+    def _is_gone(self, pack: str, line: Line | None) -> bool:
+        """Tell whether a pack that is named may be gone, or part of its needs: commits were ended anew."""
+        return self._there is not None and (line is not None or pack not in self._there)
 
     def _is_whole(self, pack: str, line: Line) -> bool:
         return self._there is None or (pack in self._there and self._there.issuperset(line.needed))
