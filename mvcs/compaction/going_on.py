@@ -9,7 +9,7 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Step
 from mvcs.objects import ObjectId
-from mvcs.store import MAX_FILE, Backend, name_of, pack_path
+from mvcs.store import is_whole_pack
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class GoingOn:
         return step
 
     def _whole(self, step: Step) -> bool:
-        return all(is_whole(self.views.source.backend, name) for name in step.wrote)
+        return all(is_whole_pack(self.views.source.backend, name) for name in step.wrote)
 
     def _holds(self, place: Place, step: Step, packs: Collection[str]) -> bool:
         """Tell whether a commit needs nothing but packs that it may need, and everything is in them."""
@@ -121,16 +121,4 @@ class GoingOn:
         except (CorruptionError, NotFoundError):
             pass  # what is damaged is met again where it is stored anew
         catalog.forget(came)
-        return False
-
-
-def is_whole(backend: Backend, pack: str) -> bool:
-    """Tell whether a pack is there and hashes to its name.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
-    try:
-        return name_of(backend.read_small(pack_path(pack), MAX_FILE)) == pack
-    except (CorruptionError, NotFoundError):
         return False

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isqrt
 
-from mvcs.compaction.going_on import is_whole
 from mvcs.compaction.moved_refs import MovedRefs, named_commits
 from mvcs.compaction.movement import Movement
 from mvcs.compaction.movement_base import Anew
@@ -24,6 +23,7 @@ from mvcs.store import (
     ObjectStore,
     Overlay,
     RestoreLimits,
+    is_whole_pack,
     pack_name,
     pack_path,
     read_footer,
@@ -203,7 +203,7 @@ class StoringAnew:
     def _prove(self) -> None:
         """Read back what was written: each pack has to hash to its name."""
         for name in self._movement.written[self._proven :]:
-            if not is_whole(self.store.backend, name):
+            if not is_whole_pack(self.store.backend, name):
                 raise CorruptionError(
                     f"pack '{pack_path(name)}' was written and reads back as something else",
                     hint="no branch was moved; look after the disk",

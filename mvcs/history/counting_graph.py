@@ -5,7 +5,7 @@ from functools import cached_property
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.commit_graph import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.store import MOVED_BASES, VALUE_FOLDER, ObjectStore, has_upgrade, pack_name, pack_path
+from mvcs.store import ObjectStore, pack_path, packs_if_moved
 
 
 class CountingGraph(Graph):
@@ -32,10 +32,7 @@ class CountingGraph(Graph):
 
     @cached_property
     def _there(self) -> set[str] | None:
-        """The packs that are there; None where a pack that is named is never gone for a good reason."""
-        if not has_upgrade(self._store.backend, MOVED_BASES):
-            return None
-        return set(filter(None, map(pack_name, self._store.backend.list(VALUE_FOLDER))))
+        return packs_if_moved(self._store.backend)
 
     def _counting(self, revision: Revision) -> Revision:
         instead = self._instead.get(revision.id)

@@ -12,10 +12,10 @@ from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.store import (
     EXACT_FOLDER,
-    MAX_FILE,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
+    is_whole_pack,
     name_of,
     pack_name,
     pack_path,
@@ -97,10 +97,7 @@ def is_whole(backend: Backend, name: str, *, exact: bool = False) -> bool:
     Raises:
         StorageError: it cannot be read.
     """
-    try:
-        return name_of(retried(lambda: backend.read_small(pack_path(name, exact=exact), MAX_FILE))) == name
-    except (CorruptionError, NotFoundError):
-        return False
+    return retried(lambda: is_whole_pack(backend, name, exact=exact))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from mvcs.errors import MvcsError
 from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.store import MOVED_BASES, VALUE_FOLDER, ObjectStore, has_upgrade, pack_name
+from mvcs.store import ObjectStore, packs_if_moved
 
 
 def damaged_there(error: MvcsError) -> MvcsError:
@@ -79,10 +79,7 @@ class TransferSide:
 
     @cached_property
     def _packs(self) -> set[str] | None:
-        """The packs that are here, where commits may have been ended anew; elsewhere None."""
-        if not has_upgrade(self.store.backend, MOVED_BASES):
-            return None
-        return set(filter(None, map(pack_name, self.store.backend.list(VALUE_FOLDER))))
+        return packs_if_moved(self.store.backend)
 
     def _newest(self, kind: str) -> Iterator[RefRecord]:
         survey = self.refs.survey(kind)

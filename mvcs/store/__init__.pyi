@@ -30,6 +30,7 @@ from .reading.pack_files import (
     read_footer,
 )
 from .reading.patrol import Patrol, PatrolPosition
+from .reading.present_packs import is_whole_pack, packs_if_moved, value_packs
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
@@ -105,6 +106,7 @@ __all__ = [
     "has_upgrade",
     "how_to_get_back",
     "inspect_pack",
+    "is_whole_pack",
     "links_behind",
     "make_folder",
     "name_of",
@@ -112,6 +114,7 @@ __all__ = [
     "pack_fits",
     "pack_name",
     "pack_path",
+    "packs_if_moved",
     "payload_bytes",
     "probe_exclusive_create",
     "read_entry",
@@ -124,4 +127,5 @@ __all__ = [
     "store_time",
     "turned_back",
     "upgrade",
+    "value_packs",
 ]

@@ -14,11 +14,10 @@ from mvcs.store import (
     MOVED_BASES,
     PARALLEL_READERS,
     UNREADABLE_ERRORS,
-    VALUE_FOLDER,
     Backend,
     has_upgrade,
-    pack_name,
     read_footer,
+    value_packs,
 )
 from mvcs.upkeep.collecting.known_history import KnownHistory
 
@@ -39,7 +38,7 @@ def packs_of_kept_data(
     if not has_upgrade(backend, MOVED_BASES):
         return set()
     wanted = {*bare, *_kept(backend, head)}
-    there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if wanted else set()
+    there = value_packs(backend) if wanted else set()
     with ThreadPoolExecutor(PARALLEL_READERS) as pool:
         told = pool.map(partial(_told, backend, known), there)
         whole = (names for commit, names in told if commit in wanted and names <= there)

@@ -24,14 +24,11 @@ from mvcs.refs import (
     recordless_error,
 )
 from mvcs.store import (
-    MOVED_BASES,
     PARALLEL_READERS,
-    VALUE_FOLDER,
     Backend,
     ObjectStore,
     commit_footers,
-    has_upgrade,
-    pack_name,
+    packs_if_moved,
     read_footer,
     refuse_changes,
 )
@@ -163,8 +160,7 @@ class _Walk:
         self.seen: set[ObjectId] = set()
         self._graph = Graph(ObjectStore(backend, NOTHING))
         # Only where commits are ended anew may a pack that is named be gone for a good reason.
-        is_moved = has_upgrade(backend, MOVED_BASES)
-        self._there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if is_moved else None
+        self._there = packs_if_moved(backend)
 
     def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Node]:
         """Yield what they led to before; with `every` all commits of the store."""

@@ -9,7 +9,7 @@ from itertools import islice
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.progress import Progress
 from mvcs.reports import Mended
-from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, name_of
+from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, is_whole_pack, name_of
 from mvcs.upkeep.repairing.rebuilding import Rebuilding
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
@@ -128,9 +128,7 @@ class PackRepair:
         if not doubted:
             return self.store.backend.size(key.path) is not None
         try:
-            return name_of(self.store.backend.read_small(key.path, MAX_FILE)) == key.name
-        except (CorruptionError, NotFoundError):
-            return False
+            return is_whole_pack(self.store.backend, key.name, exact=key.exact)
         except StorageError as error:  # a disk that does not give one file may give others
             self.note(error.message)
             return False

@@ -1,0 +1,33 @@
+"""Which packs a store has, and whether one is whole."""
+
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.store.backend import Backend
+from mvcs.store.packs.pack import MAX_FILE, name_of
+from mvcs.store.reading.pack_files import VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.upgrades import MOVED_BASES, has_upgrade
+
+
+def value_packs(backend: Backend) -> set[str]:
+    """Return the names of all packs of value layers."""
+    return set(filter(None, map(pack_name, backend.list(VALUE_FOLDER))))
+
+
+def packs_if_moved(backend: Backend) -> set[str] | None:
+    """Return the same where commits may have been ended anew, so that a pack that is named may be gone.
+
+    Returns:
+        None elsewhere: there a pack is never gone for a good reason.
+    """
+    return value_packs(backend) if has_upgrade(backend, MOVED_BASES) else None
+
+
+def is_whole_pack(backend: Backend, name: str, *, exact: bool = False) -> bool:
+    """Tell whether a pack is there and hashes to its name.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        return name_of(backend.read_small(pack_path(name, exact=exact), MAX_FILE)) == name
+    except (CorruptionError, NotFoundError):
+        return False
