@@ -18,13 +18,12 @@ from mvcs.store import (
     has_upgrade,
     pack_path,
     read_footer,
-    turned_back,
 )
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.turned_records import TurnedRecords
 from mvcs.upkeep.repairing.wanted_packs import WantedPacks
 
 MAX_RECORD = 64 << 20
-RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
 _FOLDER = DropRecord(0, ()).name.rpartition("/")[0]
 _UNREADABLE = (CorruptionError, UnsupportedFormatError)
 
@@ -60,23 +59,20 @@ class DropRepair:
                     self._mend(path, data, error)
 
     def _mend(self, path: str, data: bytes, error: MvcsError) -> None:
-        good = turned_back(data, lambda tried: _is_record(tried, path), most=RECORD_SEARCH)
-        how = "a flipped bit was turned back"
-        if good is None and isinstance(error, UnsupportedFormatError):
+        records = TurnedRecords(self.wanted.store.backend, self.aside, self.mended)
+        if records.turn_back(path, data, lambda tried: _is_record(tried, path)):
             return
-        if good is None:
-            layers, data_of = self._absent(), tuple(self._without_data())
-            record = DropRecord(record_number(path), (*layers, *data_of))
-            good, how = record.encode(), "it names what is not there, as the one before may have"
-            packs = sum(len(drop.packs) for drop in layers)
-            self.note(
-                f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose, "
-                f"and so do the data of {len(data_of)} commits of which only the history is there"
-            )
-        if self.aside is not None:
-            self.aside.keep(path)
-        self.wanted.store.backend.replace(path, good)
-        self.mended.append(Mended(path, how, len(good), whole=how.startswith("a flipped")))
+        if isinstance(error, UnsupportedFormatError):
+            return
+        layers, data_of = self._absent(), tuple(self._without_data())
+        record = DropRecord(record_number(path), (*layers, *data_of))
+        packs = sum(len(drop.packs) for drop in layers)
+        self.note(
+            f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose, "
+            f"and so do the data of {len(data_of)} commits of which only the history is there"
+        )
+        how = "it names what is not there, as the one before may have"
+        records.put(path, record.encode(), how, whole=False)
 
     def _absent(self) -> tuple[Drop, ...]:
         """Return drops of all exact packs that commits name, that are not there, and that no record names."""

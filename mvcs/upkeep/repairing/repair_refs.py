@@ -25,13 +25,12 @@ from mvcs.refs import (
     encode_name,
 )
 from mvcs.reports import Mended
-from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path, turned_back
+from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path
 from mvcs.upkeep.repairing.repair_packs import Source
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.turned_records import TurnedRecords
 
 MAX_RECORD = 1 << 20
-RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
-FLIPPED = "a flipped bit was turned back"
 
 
 @dataclass
@@ -89,12 +88,8 @@ class RefRepair:
     def _turn_back_record(self, path: str, number: int, above: FoundRecord | None) -> None:
         wanted = above.previous if isinstance(above, RefRecord) else None
         data = self.store.backend.read_small(path, MAX_RECORD)
-        good = turned_back(data, lambda tried: _is_record(tried, number, wanted), most=RECORD_SEARCH)
-        if good is not None:
-            if self.aside is not None:
-                self.aside.keep(path)
-            self.store.backend.replace(path, good)
-            self.mended.append(Mended(path, FLIPPED, len(good)))
+        records = TurnedRecords(self.store.backend, self.aside, self.mended)
+        records.turn_back(path, data, lambda tried: _is_record(tried, number, wanted))
 
     def _pass_over(self, kind: str, name: str) -> None:
         """Write the next record where the newest is damaged: what it said, as far as anything tells."""

@@ -9,10 +9,10 @@ from mvcs.objects import ObjectId
 from mvcs.refs import now_microseconds
 from mvcs.reports import Mended
 from mvcs.retention import Keeps, Layer, PinRecord, RecordRow, Rule, RuleRecord, pins_row, rules_row
-from mvcs.store import Backend, turned_back
+from mvcs.store import Backend
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.turned_records import TurnedRecords
 
-RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
 _FURTHEST = 1000  # numbers between two records: what lies further away is none of the row
 _CENTURY = 100 * 365 * 86400 * 1_000_000
 KEEP_ALL = tuple(Rule(layer, Keeps.NEWER, (_CENTURY,)) for layer in (Layer.EXACT, Layer.DATA))
@@ -81,14 +81,8 @@ class RuleRepair:
             data = self.backend.read_small(path, row.limit)
         except MvcsError:
             return False
-        good = turned_back(data, partial(_is_record, row, number), most=RECORD_SEARCH)
-        if good is None:
-            return False
-        if self.aside is not None:
-            self.aside.keep(path)
-        self.backend.replace(path, good)
-        self.mended.append(Mended(path, "a flipped bit was turned back", len(good)))
-        return True
+        records = TurnedRecords(self.backend, self.aside, self.mended)
+        return records.turn_back(path, data, partial(_is_record, row, number))
 
     def _take_out(self, path: str, error: MvcsError) -> None:
         if self.aside is not None:
