@@ -21,6 +21,7 @@ TEMPORARY, JOURNAL = "tmp", "journal"
 _OWN_DISKS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "overlay", "tmpfs"}
 )
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _held_long: set[pathlib.Path] = set()
 _NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
 
@@ -211,6 +212,19 @@ def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> No
             sync_folder(path.parent)
     except OSError as error:
         raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+
+
+def append_to(path: pathlib.Path, data: bytes) -> None:
+    """Add bytes to a file in one write, making the file if there is none; it follows no link.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    descriptor = os.open(path, _APPEND, 0o600)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -30,13 +30,11 @@ def named_commits(refs: RefStore) -> list[NamedCommit]:
         CorruptionError: one is damaged, so that nobody knows what it needs.
         UnsupportedFormatError: another version wrote it.
     """
-    found = list[NamedCommit]()
-    for kind in KINDS:
-        survey = refs.survey(kind)
-        for error in survey.damaged.values():
-            raise error
-        found += (NamedCommit(kind, name, record) for name, record in survey.whole.items())
-    return found
+    return [
+        NamedCommit(kind, name, record)
+        for kind in KINDS
+        for name, record in refs.survey(kind).readable().items()
+    ]
 
 
 @dataclass(frozen=True)

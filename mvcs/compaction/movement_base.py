@@ -56,7 +56,8 @@ class MovementBase:
         unfolded: the same history with short chains, from which commits are read that are to hang.
         steps: where each step goes on record when it was verified, and those that were made before.
         ends: the commits that were ended anew, by what ends them now.
-        written: names of the packs that were written, with their bytes.
+        written: names of the packs that were written, here or by what this goes on with.
+        bytes: of those that were written here.
         encoded: objects that were encoded anew.
         gone: packs of commits whose data go.
         numbers: how many commits come before each, where commits jump over others to have short chains.

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import time
 from collections.abc import Iterator
@@ -12,12 +11,11 @@ from typing import Self
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError
 from mvcs.local.records import RECORDS_FOLDER
-from mvcs.local_files import HeldError, locked, read_file
+from mvcs.local_files import HeldError, append_to, locked, read_file
 from mvcs.store import make_folder, pack_name, pack_path
 
 STEPS_FILE, _LOCK = "compaction.steps", "compaction.lock"
 MAX_BYTES = 256 << 20
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True)
@@ -110,20 +108,23 @@ class CompactionSteps:
         same = first == terms
         packs = {name: None for step in steps for name in step.wrote}
         found = {(step.commit, step.ends): step for step in steps} if same else {}
+        kept, abandoned = (packs, dict[str, None]()) if same else ({}, packs)
+        record = cls(path, found, kept, abandoned)
         try:
             if not same:
                 path.unlink(missing_ok=True)
-            _append(path, b"\n" if same else json.dumps([terms]).encode() + b"\n")  # a line may have been cut
+            # A line may have been cut.
+            append_to(path, b"\n" if same else json.dumps([terms]).encode() + b"\n")
         except OSError:
-            return cls(None, found, *(packs, {}) if same else ({}, packs))
-        return cls(path, found, *(packs, {}) if same else ({}, packs))
+            record.path = None
+        return record
 
     def note(self, step: Step) -> None:
         """Put a step on record, which was verified; where that fails, it is done again another time."""
         if self.path is None:
             return
         with contextlib.suppress(OSError):
-            _append(self.path, step.line)
+            append_to(self.path, step.line)
             self.packs |= dict.fromkeys(step.wrote)
             self.found[step.commit, step.ends] = step
 
@@ -171,14 +172,6 @@ def _read(path: pathlib.Path) -> tuple[str | None, list[Step]]:
     except (IndexError, ValueError, TypeError, RecursionError):
         terms = None
     return terms if isinstance(terms, str) else None, list(filter(None, map(Step.parse, lines[1:])))
-
-
-def _append(path: pathlib.Path, data: bytes) -> None:
-    descriptor = os.open(path, _APPEND, 0o600)
-    try:
-        os.write(descriptor, data)
-    finally:
-        os.close(descriptor)
 
 
 def _is_name(name: object) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,12 +10,19 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import StorageError
 from mvcs.local.compaction_steps import packs_to_go_on_with
 from mvcs.local.records import RECORDS_FOLDER
-from mvcs.local_files import JOURNAL, left_behind, maker_of, read_file, replace_file, temporary_name
+from mvcs.local_files import (
+    JOURNAL,
+    append_to,
+    left_behind,
+    maker_of,
+    read_file,
+    replace_file,
+    temporary_name,
+)
 from mvcs.store import make_folder
 
 MAX_BYTES = 64 << 20
 _PACK, _COPY, _FILE, _MOVES = "pack", "copy", "file", "moves"
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Journal:
@@ -60,11 +66,7 @@ class Journal:
         with contextlib.suppress(OSError):
             if not self._path.parent.is_dir():
                 make_folder(self._path.parent)
-            descriptor = os.open(self._path, _APPEND, 0o600)
-            try:
-                os.write(descriptor, _encoded(lines))
-            finally:
-                os.close(descriptor)
+            append_to(self._path, _encoded(lines))
 
 
 @dataclass

@@ -73,7 +73,19 @@ class RefSurvey:
             CorruptionError: one is damaged, or empty.
             UnsupportedFormatError: another version wrote one.
         """
-        for error in (*self.damaged.values(), *self.empty.values()):
+        whole = self.readable()
+        for error in self.empty.values():
+            raise error
+        return whole
+
+    def readable(self) -> dict[str, RefRecord]:
+        """Return all that have a record: another writer may just begin the others, and nothing is deleted.
+
+        Raises:
+            CorruptionError: one is damaged.
+            UnsupportedFormatError: another version wrote one.
+        """
+        for error in self.damaged.values():
             raise error
         return self.whole
 

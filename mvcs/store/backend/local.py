@@ -264,9 +264,8 @@ class LocalBackend(Backend):
             sync_folder(folder.parent)
             if len(self._durable) >= _FOLDERS:
                 self._durable.clear()
-            if not _HEX.fullmatch(
-                folder.name
-            ):  # those go with their last file, and may be another's next time
+            # Folders of two digits go with their last file, and may be another's next time.
+            if not _HEX.fullmatch(folder.name):
                 self._durable.add(folder)
 
 
