@@ -1,6 +1,6 @@
 """Files that a commit keeps of its parent: they stand in it by their ids, and the folder is not asked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,10 +9,8 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
 from mvcs.objects import (
     Blob,
-    ExactTensor,
     Kind,
     Leaf,
-    ObjectId,
     QuantizedTensor,
     Tree,
     joined_trees,
@@ -55,7 +53,7 @@ class KeptFiles:
         """
         try:
             for leaf in self.tree.leaves:
-                writer.hold(_chunks_of(leaf))
+                writer.hold(leaf.value_chunks())
             for identifier in dict(self.tree.blobs()):
                 blob = Blob.decode(store.read(Kind.BLOB, identifier))
                 writer.hold([identifier, *blob.chunks])
@@ -84,17 +82,6 @@ class KeptFiles:
                 store.backend.delete(pack_path(name, exact=True))
             return False
         return True
-
-
-def _chunks_of(leaf: Leaf) -> Iterator[ObjectId]:
-    """Yield the chunks that the value of a leaf is made of."""
-    if isinstance(leaf.tensor, ExactTensor):
-        yield from leaf.tensor.chunks
-        return
-    tensor: QuantizedTensor | None = leaf.tensor
-    while tensor is not None:
-        yield from tensor.chunk_ids()
-        tensor = tensor.source
 
 
 def _write_leaf(reading: Reading, leaf: Leaf, writer: ObjectWriter) -> None:

@@ -61,6 +61,10 @@ class ExactTensor:
             chunks = chunk_ids_in(list(self.chunks), head_of(self.dtype, self.shape).chunks)
         return cbor.array_of([*map(cbor.id_item, chunks)])
 
+    def chunk_ids(self) -> tuple[ObjectId, ...]:
+        """Return the ids of all chunks it names."""
+        return self.chunks
+
     @classmethod
     def read(cls, dtype: DType, shape: tuple[int, ...], chunks: object) -> "ExactTensor":
         """Read the decoded ids of the chunks of a tensor.

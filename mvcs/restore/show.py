@@ -84,9 +84,7 @@ def _tensors(reading: Reading, *, dropped: bool) -> list[TensorInfo]:
 
 def has_chunks(store: ObjectStore, leaf: Leaf) -> bool:
     """Tell whether the packs that a commit needs have every chunk of a leaf."""
-    tensor = leaf.tensor
-    names = tensor.chunk_ids() if isinstance(tensor, QuantizedTensor) else tensor.chunks
-    return all(store.catalog.find(name) is not None for name in names)
+    return all(store.catalog.find(name) is not None for name in leaf.tensor.chunk_ids())
 
 
 def _told_by_tree(paths: list[str], leaf: Leaf, role: Role) -> TensorInfo:

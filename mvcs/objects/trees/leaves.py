@@ -1,6 +1,6 @@
 """What a tree names: leaves, each with its value and what was handed over, and files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -55,6 +55,13 @@ class Leaf:
     def exact(self) -> ObjectId | None:
         """Id of the tensor as it was handed over, when another one is restored; None when it is."""
         return None if self.original is None else self.original.id
+
+    def value_chunks(self) -> Iterator[ObjectId]:
+        """Yield the chunks that its value is made of, and those of tensors that it is made from."""
+        tensor: ExactTensor | QuantizedTensor | None = self.tensor
+        while tensor is not None:
+            yield from tensor.chunk_ids()
+            tensor = tensor.source if isinstance(tensor, QuantizedTensor) else None
 
     @property
     def handed_over(self) -> ExactTensor:

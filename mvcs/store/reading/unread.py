@@ -95,8 +95,7 @@ class UnreadStore(ObjectStore):
     def depth(self, leaf: Leaf, *, exact: bool = False) -> int:
         """Return the longest chain of deltas behind a leaf."""
         tensor = leaf.handed_over if exact else leaf.tensor
-        chunks = tensor.chunk_ids() if isinstance(tensor, QuantizedTensor) else tensor.chunks
-        located = (self.catalog.locate(chunk, exact=exact) for chunk in chunks)
+        located = (self.catalog.locate(chunk, exact=exact) for chunk in tensor.chunk_ids())
         return max(map(self.catalog.depth_of, located), default=0)
 
 

@@ -41,7 +41,5 @@ def _in_tree(tree: Tree) -> Iterator[ObjectId]:
     for leaf in tree.leaves:
         if isinstance(leaf.tensor, QuantizedTensor):
             yield leaf.tensor.id
-            yield from leaf.tensor.chunk_ids()
-        else:
-            yield from leaf.tensor.chunks
+        yield from leaf.tensor.chunk_ids()
         yield from leaf.original.chunks if leaf.original else ()

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from mvcs.history import Revision
 from mvcs.objects import (
     Blob,
-    ExactTensor,
     Kind,
     Leaf,
     ObjectId,
@@ -55,12 +54,7 @@ class Losses:
                 yield _loss(revision, EXACT, exact)
 
     def _has_lost_value(self, leaf: Leaf) -> bool:
-        tensor: ExactTensor | QuantizedTensor | None = leaf.tensor
-        while isinstance(tensor, QuantizedTensor):
-            if any(map(self._is_lost, tensor.chunk_ids())):
-                return True
-            tensor = tensor.source
-        return tensor is not None and any(map(self._is_lost, tensor.chunks))
+        return any(map(self._is_lost, leaf.value_chunks()))
 
     def _files(self, tree: Tree) -> Iterator[tuple[str | int | bool, ...]]:
         for path, node in tree.nodes() if tree.blobs() else ():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
-from mvcs.objects import Blob, Commit, ExactTensor, Kind, ObjectId, QuantizedTensor, Tree
+from mvcs.objects import Blob, Commit, Kind, ObjectId, Tree
 from mvcs.store import (
     MAX_FILE,
     UNREADABLE_ERRORS,
@@ -103,16 +103,7 @@ def _needed(view: ObjectStore, identifier: ObjectId, commit: Commit) -> Iterator
     yield commit.tree
     with suppress(*UNREADABLE_ERRORS):
         tree = view.tree(commit.tree)
-        yield from dict.fromkeys(_chunks(tree))
+        yield from dict.fromkeys(chunk for leaf in tree.leaves for chunk in leaf.value_chunks())
         for blob in dict(tree.blobs()):
             yield blob
             yield from Blob.decode(view.read(Kind.BLOB, blob)).chunks
-
-
-def _chunks(tree: Tree) -> Iterator[ObjectId]:
-    for leaf in tree.leaves:
-        tensor: ExactTensor | QuantizedTensor | None = leaf.tensor
-        while isinstance(tensor, QuantizedTensor):
-            yield from tensor.chunk_ids()
-            tensor = tensor.source
-        yield from () if tensor is None else tensor.chunks

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mvcs.objects import Blob, Kind, Leaf, ObjectId, QuantizedTensor, Tree, half, path_text
+from mvcs.objects import Blob, Kind, ObjectId, Tree, half, path_text
 from mvcs.reports import WhyStep
 from mvcs.store import Footer, ObjectStore
 
@@ -16,7 +16,7 @@ def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple
     yield tree_id, WhyStep("tree", tree_id.hex(), "what it holds")
     for leaf, path in zip(tree.leaves, tree.leaf_paths(), strict=True):
         where = path_text(path)
-        yield from ((chunk, WhyStep("path", where, _VALUE)) for chunk in _values(leaf))
+        yield from ((chunk, WhyStep("path", where, _VALUE)) for chunk in leaf.tensor.chunk_ids())
         if leaf.original is not None:
             yield from ((chunk, WhyStep("path", where, EXACT_VALUES)) for chunk in leaf.original.chunks)
     for identifier, _ in tree.blobs():
@@ -24,11 +24,6 @@ def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple
         yield identifier, step
         for chunk in Blob.decode(store.read(Kind.BLOB, identifier)).chunks:
             yield chunk, step
-
-
-def _values(leaf: Leaf) -> Iterable[ObjectId]:
-    tensor = leaf.tensor
-    return tensor.chunk_ids() if isinstance(tensor, QuantizedTensor) else tensor.chunks
 
 
 @dataclass
