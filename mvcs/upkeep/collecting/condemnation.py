@@ -97,8 +97,7 @@ class Collector:
         return record is not None and record.standing is Standing.GOING and not self._is_past(record)
 
     def _is_past(self, record: CondemnedRecord) -> bool:
-        age = self._age(record)
-        return age >= 0 and age >= self.wait
+        return self._age(record) >= self.wait
 
     def release(self, packs: Collection[str]) -> None:
         """Say of condemned packs that they stay.
@@ -142,11 +141,7 @@ class Collector:
 
     def _due(self, packs: Collection[str]) -> set[str]:
         """Return those of condemned packs whose wait is over; also what another collector died over."""
-        return {pack for pack in packs if self.left(pack) == 0.0 and self._is_due(pack)}
-
-    def _is_due(self, pack: str) -> bool:
-        record = self.log.standing(pack)
-        return record is not None and self._is_past(record)
+        return {pack for pack in packs if self.left(pack) == 0.0}
 
     def _ours(self, said: CondemnedRecord) -> set[str]:
         """Return the packs of which nothing was said since; another collector goes on with the others."""
