@@ -15,7 +15,7 @@ from mvcs.history import CountingGraph, Revision
 from mvcs.local import CompactionSteps
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
-from mvcs.refs import RefRecord, RefStore, now_microseconds
+from mvcs.refs import GoingError, RefRecord, RefStore, now_microseconds
 from mvcs.store import (
     MOVED_BASES,
     VALUE_FOLDER,
@@ -201,9 +201,18 @@ class StoringAnew:
         return (revision.id.hex(), False) in self.steps.found
 
     def _prove(self) -> None:
-        """Read back what was written: each pack has to hash to its name."""
-        for name in self._movement.written[self._proven :]:
-            if not is_whole_pack(self.store.backend, name):
+        """Read back what was written: each pack has to hash to its name.
+
+        Raises:
+            CorruptionError: one does not.
+            GoingError: a collector deleted some.
+        """
+        backend, names = self.store.backend, self._movement.written[self._proven :]
+        for name in names:
+            if not is_whole_pack(backend, name):
+                gone = [one for one in names if backend.size(pack_path(one)) is None]
+                if gone:
+                    raise GoingError(gone)
                 raise CorruptionError(
                     f"pack '{pack_path(name)}' was written and reads back as something else",
                     hint="no branch was moved; look after the disk",

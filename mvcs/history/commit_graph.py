@@ -9,7 +9,6 @@ from functools import cached_property
 from threading import Lock
 
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.ending_packs import EndingPacks
 from mvcs.objects import Commit, Kind, ObjectId, object_id, short_id
 from mvcs.store import MAX_ANCESTORS, Footer, ObjectStore, WrittenCommit
 
@@ -44,7 +43,6 @@ class Graph:
         self._held = held
         self._known: OrderedDict[ObjectId, Revision] = OrderedDict()
         self._bytes = 0
-        self._ended: EndingPacks | None = None
         self._lock = Lock()
 
     def load(self, identifier: ObjectId, pack: str | None) -> Revision:
@@ -172,20 +170,6 @@ class Graph:
             if located.placed.entry.members[located.member].kind is Kind.COMMIT:
                 return self._search(identifier)
         return None
-
-    def elsewhere(self, revision: Revision) -> Revision:
-        """Return a commit with a pack that ends it of which all named packs are there; itself where none is.
-
-        Commits are ended anew when what they need moves. Who meets a pack that is gone asks here.
-        """
-        if self._ended is None:
-            self._ended = EndingPacks.of(self._store.backend)
-        found = self._ended.whole(revision.id)
-        if found is None:
-            return revision
-        with self._lock:
-            self._known[revision.id] = again = Revision(found)
-        return again
 
     def _search(self, identifier: ObjectId) -> Revision:
         catalog = self._store.catalog

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from mvcs.errors import MvcsError, NotFoundError
+from mvcs.errors import MvcsError
 from mvcs.history.commit_graph import Graph, Revision
+from mvcs.history.counting_graph import CountingGraph
 from mvcs.objects import ObjectId
 from mvcs.refs import Marked, RefChange, RefRecord
 from mvcs.store import ObjectStore
@@ -20,18 +21,25 @@ class GraphNeeds:
         self._store = store
         self._graph = graph
 
-    def __call__(self, target: RefRecord | RefChange, marked: Marked) -> set[str]:
+    def __call__(self, target: RefRecord | RefChange, marked: Marked, *, moved: bool = True) -> set[str]:
         """Return the packs that a target needs, but for what is behind marked records.
+
+        Args:
+            target: what a ref says or is to say.
+            marked: what a collector has marked.
+            moved: whether commits may have been ended anew, so that packs that are named may be gone.
 
         Raises:
             MvcsError: something on the way cannot be read.
         """
         if target.target is None:
             return set()
-        found = set[str]()
+        found, counting = set[str](), CountingGraph(self._store) if moved else self._graph
         for revision in self._needed(target, target.target, marked):
             # The record names the pack of its target; those of older commits are named by footers alone.
-            written = (revision if revision.id == target.target else self._ending(revision)).written
+            is_named = revision.id == target.target
+            one = revision if is_named else counting.load(revision.id, revision.written.pack)
+            written = one.written
             found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
         return found
 
@@ -46,14 +54,6 @@ class GraphNeeds:
         # The history was ended anew: who marked it by other records marked the packs that it left.
         anew = Graph(self._store)
         return anew.walk([anew.load(identifier, target.pack)])
-
-    def _ending(self, revision: Revision) -> Revision:
-        """Return a commit as a pack ends it that is there, if any does: it may have been ended anew."""
-        try:
-            self._store.catalog.look(revision.written.pack)
-        except NotFoundError:
-            return self._graph.elsewhere(revision)
-        return revision
 
     def _beyond(self, start: Revision, marked: Marked) -> Iterable[Revision]:
         """Return the history of a commit that is not behind marked ones, or somewhat more."""

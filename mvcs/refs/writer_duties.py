@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.refs.record import RefChange, RefRecord
-from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_path
+from mvcs.store import CONDEMNED_PACKS, MOVED_BASES, Backend, CondemnedLog, Standing, pack_path
 
 ATTEMPTS = 4
 TAKEN_BACK = "taken back: packs of it were deleted meanwhile"
@@ -52,8 +52,13 @@ class Marked:
 class PackNeeds(Protocol):
     """Tells which packs, of either layer, a commit and its history need."""
 
-    def __call__(self, target: RefRecord | RefChange, marked: "Marked") -> set[str]:
+    def __call__(self, target: RefRecord | RefChange, marked: "Marked", *, moved: bool) -> set[str]:
         """Return the names of the packs that a target needs, but for what is behind marked records.
+
+        Args:
+            target: what a ref says or is to say.
+            marked: what a collector has marked.
+            moved: whether commits may have been ended anew, so that packs that are named may be gone.
 
         Raises:
             MvcsError: something on the way cannot be read.
@@ -68,6 +73,7 @@ class WriterDuties:
         self._backend = backend
         self._needs = needs
         self._log = CondemnedLog(backend, clock)
+        self._moved = True
 
     def look(self, upgrades: Collection[str]) -> set[str]:
         """Return the packs that nobody should lean on; who is about to write much looks before.
@@ -98,7 +104,7 @@ class WriterDuties:
         """
         if CONDEMNED_PACKS not in upgrades:
             return -1
-        read = -2
+        read, self._moved = -2, MOVED_BASES in upgrades
         self._read()
         while read != self._log.newest:  # what was said meanwhile is looked at as well
             read = self._log.newest
@@ -126,6 +132,7 @@ class WriterDuties:
         """
         if CONDEMNED_PACKS not in upgrades:
             return
+        self._moved = MOVED_BASES in upgrades
         # The ref has moved: a disk that fails now must not look as if it had not.
         with suppress(StorageError):
             self._read()
@@ -147,7 +154,7 @@ class WriterDuties:
         if self._needs is None:
             return None
         try:
-            return self._needs(change, marked)
+            return self._needs(change, marked, moved=self._moved)
         except NotFoundError:
             if missing_is_gone:
                 raise

@@ -161,7 +161,7 @@ def _copy_history(
     sent = Sent(revisions=new) + _send_packs(route, wanted, expected)
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
-        layers = (name for revision in here.graph.walk(tips) for name in revision.written.exact_packs)
+        layers = (name for revision in here.walk(tips) for name in revision.written.exact_packs)
         sent += _send_layers(route, list(dict.fromkeys(layers)))
     terms.arrived(new)
     return sent

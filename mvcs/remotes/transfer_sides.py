@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mvcs.errors import MvcsError
-from mvcs.history import Graph, GraphNeeds, Revision
+from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.store import ObjectStore, packs_if_moved
+from mvcs.store import ObjectStore
 
 
 def damaged_there(error: MvcsError) -> MvcsError:
@@ -66,20 +66,19 @@ class TransferSide:
     def walk(
         self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
     ) -> Iterator[Revision]:
-        """Yield what `Graph.walk` does, each commit with a pack that ends it and is there."""
-        there = self._packs
-        for revision in self.graph.walk(starts, without):
-            is_there = there is None or revision.written.pack in there
-            yield revision if is_there else self.graph.elsewhere(revision)
+        """Yield what `Graph.walk` does, each commit with the pack that ends it and counts."""
+        if not self.is_moved:
+            return self.graph.walk(starts, without)
+        return self._counting.walk((self._counting.load(one.id, one.written.pack) for one in starts), without)
 
     @property
     def is_moved(self) -> bool:
         """Whether commits may have been ended anew here, by packs that another store does not name."""
-        return self._packs is not None
+        return self._counting.is_moved
 
     @cached_property
-    def _packs(self) -> set[str] | None:
-        return packs_if_moved(self.store.backend)
+    def _counting(self) -> CountingGraph:
+        return CountingGraph(self.store)
 
     def _newest(self, kind: str) -> Iterator[RefRecord]:
         survey = self.refs.survey(kind)

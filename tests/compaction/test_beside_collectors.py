@@ -5,6 +5,7 @@ from pathlib import Path
 from mvcs import Repository
 from mvcs.compaction import StoringAnew
 from mvcs.history import Graph, GraphNeeds
+from mvcs.progress import Silent
 from mvcs.refs import HEADS, Marked, now_microseconds
 from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_name, read_footer, upgrade
 from tests.compaction.histories import anew, begun, check, collect, made, storing
@@ -82,3 +83,28 @@ def test_the_needs_of_a_history_are_told_by_packs_that_are_there(tmp_path: Path)
         needed = GraphNeeds(store, session.graph)(record, Marked())
     assert record.pack in needed
     assert needed <= {path.stem for path in history.folder.rglob("*.pack")}
+
+
+class Deleting(Silent):
+    """Deletes a pack that was just stored, once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Know the store."""
+        self.folder, self.before, self.lost = folder, set(folder.rglob("*.pack")), ""
+
+    def finish(self) -> None:
+        """Commits were stored anew, and nobody looked yet at what was written."""
+        if not self.lost:
+            lost = max(set(self.folder.rglob("*.pack")) - self.before)
+            self.lost = lost.stem
+            lost.unlink()
+
+
+def test_what_a_collector_deleted_before_it_was_proven_is_stored_once_more(tmp_path: Path) -> None:
+    """Nothing is said of damage."""
+    history = made(tmp_path / "work", 6, bounded=True, rows=8)
+    beside = Deleting(history.folder / ".mvcs" / "packs")
+    with Repository.open(history.folder, progress=beside) as repo:
+        assert repo.compact(max_depth=1).ended
+    assert beside.lost
+    check(history)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
-from mvcs.store import MOVED_BASES, has_upgrade
+from mvcs.store import MOVED_BASES, has_upgrade, pack_path
 from tests.compaction.histories import History, anew, check, collect, grow, made
 from tests.repository.states import content, state
 
@@ -113,3 +113,17 @@ def test_a_clone_stores_anew_where_footers_name_packs_that_were_never_sent(tmp_p
         repo.gc(grace_days=0, wait_days=0, execute=True)
         assert content(repo, "HEAD") == near.contents[repo.resolve("HEAD").id]
         assert repo.fsck().ok
+
+
+def test_a_push_goes_by_packs_that_count_where_one_that_is_there_has_lost_its_base(
+    far: History, tmp_path: Path
+) -> None:
+    """A collector was killed at its first pack, and this process knows the history as it was before."""
+    with Repository.open(far.folder) as repo:
+        assert len(list(repo.log())) == COMMITS
+        *_, second, _ = repo._session.refs.row("heads", "main")
+        anew(far, 0)
+        (far.folder / ".mvcs" / pack_path(second.pack)).unlink()
+        repo.add_remote("copy", str(tmp_path / "copy"))
+        repo.push("copy")
+    same(tmp_path / "copy", far)

@@ -388,8 +388,8 @@ def test_a_commit_does_not_look_behind_its_branch(repo):
     refs = repo._session.refs
     needs = refs._duties._needs
 
-    def counted(target, marked):
-        found = needs(target, marked)
+    def counted(target, marked, *, moved):
+        found = needs(target, marked, moved=moved)
         reads.append(found)
         return found
 

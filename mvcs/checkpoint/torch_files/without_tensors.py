@@ -73,6 +73,7 @@ class Outline:
                 places = {} if swapped else dict(_places(file, opened, memory))
                 outline = cls(file, _path_of(descriptor), zipped=True, places=places)
                 outline._fill(opened, descriptor)
+                outline._check(memory)
                 yield outline
             finally:
                 os.close(descriptor)
@@ -108,6 +109,12 @@ class Outline:
             if length:
                 os.pwrite(descriptor, self.sign + start.to_bytes(_PLACE_BYTES, "little"), start)
             done = start + length
+
+    def _check(self, memory: Sequence[zipfile.ZipInfo]) -> None:
+        """Check that what the loader gets has tensors where they were left out: it was read a second time."""
+        with open(self.path, "rb") as copy:  # noqa: PTH123 - it has no name
+            if self.places and self.places != dict(_places(self.file, copy, memory)):
+                raise self.file.changed()
 
 
 def _path_of(descriptor: int) -> str:

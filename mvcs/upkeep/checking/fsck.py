@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
 from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
@@ -104,7 +104,7 @@ class Fsck:
 
     def _follow(self, rows: Mapping[str, list[RefRecord]], head: Revision | None) -> None:
         """Check the commits that refs lead to, and those behind HEAD."""
-        graph = Graph(self.store)
+        graph = CountingGraph(self.store)
         for name, revision in self._loaded(graph, _tips(rows)):
             self._history(graph, name, revision)
         if head is not None:
@@ -141,13 +141,13 @@ class Fsck:
 
     def _look_again(self) -> None:
         """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
-        graph = Graph(self.store)
+        graph = CountingGraph(self.store)
         for kind in (HEADS, TAGS, REMOTES):
             for record in self.refs.survey(kind).whole.values():
                 with suppress(MvcsError):
                     tip = graph.load(record.target or ObjectId(b""), record.pack)
                     for revision in graph.walk([tip], without=self._commits):
-                        self._reach(self._as_ended(graph, revision))
+                        self._reach(revision)
 
     def _retention(self) -> None:
         """Read every record of rules and pins: behind a damaged one nobody can tell what may go."""
@@ -221,22 +221,12 @@ class Fsck:
 
     def _history(self, graph: Graph, name: str, tip: Revision) -> None:
         try:
-            for revision in graph.walk([tip]):
+            for revision in graph.walk([graph.load(tip.id, tip.written.pack)]):
                 if revision.id not in self._commits:
                     self._commits[revision.id] = revision
-                    self._commit(self._as_ended(graph, revision))
+                    self._commit(revision)
         except MvcsError as error:
             self._report("history", name, error)
-
-    def _as_ended(self, graph: Graph, revision: Revision) -> Revision:
-        """Return a commit as the pack ends it that counts: the one that is named may have been replaced."""
-        try:
-            self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
-        except NotFoundError:
-            return graph.elsewhere(revision)
-        except MvcsError:
-            return revision  # it is told with the commit
-        return revision
 
     def _commit(self, revision: Revision) -> None:
         subject = f"commit {short_id(revision.id)}"

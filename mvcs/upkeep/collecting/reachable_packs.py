@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
-from mvcs.history import Graph
+from mvcs.history import CountingGraph
 from mvcs.memory import NOTHING
 from mvcs.objects import ObjectId
 from mvcs.refs import (
@@ -28,7 +28,6 @@ from mvcs.store import (
     Backend,
     ObjectStore,
     commit_footers,
-    packs_if_moved,
     read_footer,
     refuse_changes,
 )
@@ -158,9 +157,7 @@ class _Walk:
         self._backend = backend
         self._known = known
         self.seen: set[ObjectId] = set()
-        self._graph = Graph(ObjectStore(backend, NOTHING))
-        # Only where commits are ended anew may a pack that is named be gone for a good reason.
-        self._there = packs_if_moved(backend)
+        self._graph = CountingGraph(ObjectStore(backend, NOTHING))
 
     def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Node]:
         """Yield what they led to before; with `every` all commits of the store."""
@@ -201,28 +198,22 @@ class _Walk:
     def _line(self, commit: ObjectId, pack: str | None) -> tuple[str, Line]:
         """Return what a commit needs, by the pack that ends it now; the one that is named may be gone."""
         line = self._known.lines.get(pack or "")
-        if pack is not None and line is not None and line.commit == commit and self._is_whole(pack, line):
-            self._known.met.add(pack)
-            return pack, line
-        if pack is None or self._is_gone(pack, line):
+        if pack is None or not self._is_whole(pack, line):
             for name, told in self._known.of(commit):
                 if self._is_whole(name, told):
                     self._known.met.add(name)
                     return name, told
+        elif line is not None and line.commit == commit:
+            self._known.met.add(pack)
+            return pack, line
         return self._looked_up(commit, pack)
 
-    def _is_gone(self, pack: str, line: Line | None) -> bool:
-        """Tell whether a pack that is named may be gone, or part of its needs: commits were ended anew."""
-        return self._there is not None and (line is not None or pack not in self._there)
-
-    def _is_whole(self, pack: str, line: Line) -> bool:
-        return self._there is None or (pack in self._there and self._there.issuperset(line.needed))
+    def _is_whole(self, pack: str, line: Line | None) -> bool:
+        return self._graph.are_there((pack, *(line.needed if line is not None else ())))
 
     def _looked_up(self, commit: ObjectId, pack: str | None) -> tuple[str, Line]:
         """Return the same from what the store itself says; nothing of it is remembered."""
         revision = self._graph.load(commit, pack)
-        if self._there is not None:
-            revision = self._graph.elsewhere(revision)
         written = revision.written
         needed = read_footer(self._backend, written.pack).needed
         parents = ((parent.id, parent.written.pack) for parent in self._graph.parents(revision))
