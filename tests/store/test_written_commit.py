@@ -1,5 +1,6 @@
 """What the pack that ends a commit says of it: its last entry and the first row of its footer agree."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -66,3 +67,24 @@ def test_a_footer_has_its_own_commit_first_and_no_more_than_so_many_others() -> 
         footer_of(ending_pack(told, (other,) * (1 + MAX_ANCESTORS)))
     with pytest.raises(CorruptionError, match="another commit than the first"):
         footer_of(ending_pack(told, (other, COMMIT)))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 8])
+def test_a_commit_that_is_ended_anew_tells_of_what_is_before_it(copies: int) -> None:
+    """Whatever names and hashes its packs get: the stored bytes have to fit, and so do the nearest copies."""
+    drawn, fewer = random.Random(copies), 0
+    others = [replace(examples.COMMIT, message=f"before {number}") for number in range(copies)]
+    for _ in range(300):
+        near = tuple(
+            replace(COMMIT, id=one.id, content=one.encode(), pack=drawn.randbytes(32).hex()) for one in others
+        )
+        own = tuple(drawn.randbytes(32).hex() for _ in range(2))
+        pack = PackWriter(StagedBytes(lambda name, _: name))
+        first = replace(COMMIT, stored_bytes=int(10 ** drawn.uniform(3.3, 10)))
+        _, footer = pack.finish((first, *near), (), own, ended_before=True)
+        told = footer.commits[1:]
+        assert told == near[: len(told)]
+        assert len(told) > copies // 2
+        assert footer.commits[0].stored_bytes == first.stored_bytes
+        fewer += len(told) < copies
+    assert fewer < 30

@@ -39,7 +39,8 @@ MAX_PACK = 64 << 20
 FULL = MAX_ENTRIES - 2  # a commit, and random bytes, may follow what filled it
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many
 
-_AROUND = 6  # numbers that are tried, of bytes beside a pack
+_ROUNDS = 3  # in which a number of bytes beside a pack is drawn near
+_AROUND = 6  # numbers that are tried from there
 
 _HEADER = struct.Struct("<8sHHI")
 _MAGIC = b"MVCSPACK"
@@ -124,7 +125,8 @@ class PackWriter:
         """Return the rows with the stored bytes of the first less the length that this pack will have.
 
         The length depends a little on how that number is written, so that no number may fit. Then there are
-        fewer copies. At last the footer is written plainly, which is told.
+        fewer copies; but the nearest say which packs end the parents, and before they go the footer is
+        written plainly, which is told.
         """
         first, *copies = commits
 
@@ -132,9 +134,13 @@ class PackWriter:
             rows = (replace(first, stored_bytes=stored), *copies[:count])
             return first.stored_bytes - stored - self._length_with(rows, reach, own, plain=plain)
 
-        ways = [(count, False) for count in range(len(copies), -1, -1)] + [(0, True)]
+        half = len(copies) // 2
+        ways = [(count, False) for count in range(len(copies), half, -1)]
+        ways += [(len(copies), True), *((count, False) for count in range(half, -1, -1)), (0, True)]
         for count, plain in ways:
-            near = max(0, missed(0, count, plain=plain))
+            near = 0
+            for _ in range(_ROUNDS):
+                near = max(0, near + missed(near, count, plain=plain))
             for stored in (near, *range(max(0, near - _AROUND), near + _AROUND)):
                 if missed(stored, count, plain=plain) == 0:
                     return (replace(first, stored_bytes=stored), *copies[:count]), plain
