@@ -56,6 +56,13 @@ class Graph:
             return self._told(identifier, pack)
         return self._remembered(identifier) or self._search(identifier)
 
+    def told(self, identifier: ObjectId, pack: str) -> Revision | None:
+        """Return a commit as the footer of a pack tells of it; None where that is gone or damaged."""
+        if identifier not in self._known:
+            with suppress(CorruptionError, NotFoundError):
+                self.learn(self._store.catalog.look(pack))
+        return self._remembered(identifier)
+
     def follow(self, identifier: ObjectId, pack: str | None) -> Revision:
         """Return what `load` does, of a branch that new commits continue: what its newest record says counts.
 
@@ -193,9 +200,7 @@ class Graph:
 
     def _told(self, identifier: ObjectId, pack: str) -> Revision:
         """Return a commit from the footer that should tell of it; where that is damaged, others may."""
-        with suppress(CorruptionError, NotFoundError):
-            self.learn(self._store.catalog.look(pack))
-        return self._remembered(identifier) or self._search(identifier)
+        return self.told(identifier, pack) or self._search(identifier)
 
     def _remembered(self, identifier: ObjectId) -> Revision | None:
         with self._lock:

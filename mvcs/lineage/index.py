@@ -137,9 +137,12 @@ class Lineage:
         chosen = list(ids)
         return self._guarded(set(), lambda connection: plain_sql.known(connection, chosen))
 
-    def by_prefix(self, prefix: str) -> list[ObjectId]:
-        """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
-        return self._guarded([], lambda connection: plain_sql.by_prefix(connection, prefix))
+    def by_prefix(self, prefix: str) -> dict[ObjectId, str]:
+        """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted, and their packs.
+
+        A pack may be gone: it is the one that ended the commit when it was recorded.
+        """
+        return self._guarded({}, lambda connection: plain_sql.by_prefix(connection, prefix))
 
     def count(self) -> int:
         """Return how many commits are recorded."""

@@ -58,16 +58,15 @@ class Indexing:
         return Lineage.open(self._path, self._put_aside)
 
     def lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
-        """Return the commits, and their packs, whose id starts with a prefix, as far as the index knows."""
+        """Return the commits, and their packs, whose id starts with a prefix, as far as the index knows.
+
+        Nothing where a pack is gone that it names: then only the store can tell.
+        """
         if self._path is None:
             return []
-        found = []
-        for identifier in self.lineage.by_prefix(prefix):
-            try:
-                found.append((identifier, self._graph.get(identifier).written.pack))
-            except MvcsError:
-                continue
-        return found
+        known = self.lineage.by_prefix(prefix)
+        found = [self._graph.told(identifier, pack) for identifier, pack in known.items()]
+        return [(one.id, one.written.pack) for one in found if one is not None] if all(found) else []
 
     def record(self, revision: Revision) -> str | None:
         """Tell the index of a commit, of those before it that it missed, and of where the refs stand.

@@ -16,6 +16,7 @@ from mvcs.objects.trees.tree import Tree
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import RefChange
 from mvcs.repository import Repository
+from mvcs.store.backend.local import LocalBackend
 from tests.remotes.forging import add_commit
 
 
@@ -182,6 +183,15 @@ def test_prefixes_need_no_index(repo, history, tmp_path):
     with Repository.open(tmp_path) as again:
         for identifier in history:
             assert again.resolve(identifier[:10]).id == identifier
+
+
+@pytest.mark.usefixtures("repo")
+def test_an_id_is_found_by_one_footer_where_the_index_knows_it(history, tmp_path, monkeypatch):
+    reads, read = [], LocalBackend.read
+    monkeypatch.setattr(LocalBackend, "read", lambda *asked: reads.append(asked[1]) or read(*asked))
+    with Repository.open(tmp_path) as again:
+        assert again.resolve(history[0]).id == history[0]
+    assert sum(name.startswith("packs/") for name in reads) <= 2
 
 
 def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):

@@ -137,7 +137,7 @@ def test_a_locked_index_delays_nobody(lineage, path, statements, readable):
     with held(path, statements):
         opened = Lineage.open(path)
         assert opened.usable is readable
-        assert opened.by_prefix(first.id.hex()[:8]) == ([first.id] if readable else [])
+        assert list(opened.by_prefix(first.id.hex()[:8])) == ([first.id] if readable else [])
         assert opened.record([second], [head(second.id, 2)]) is False
         assert opened.problem == f"the lineage index '{path}' is locked by another process"
         assert opened.forget([first.id]) is False

@@ -21,7 +21,7 @@ def test_an_index_that_was_never_written_answers_nothing_and_creates_no_file(lin
     assert not lineage.usable
     assert lineage.problem is None
     assert lineage.count() == 0
-    assert lineage.by_prefix("abcd") == []
+    assert lineage.by_prefix("abcd") == {}
     assert not path.exists()
 
 
@@ -84,10 +84,10 @@ def test_prefixes_are_lower_case_hexadecimal_and_may_be_ambiguous(lineage):
     lineage.record(history)
     ids = sorted(record.id for record in history)
     digit = ids[0].hex()[0]
-    assert lineage.by_prefix(digit) == [one for one in ids if one.hex().startswith(digit)]
-    assert lineage.by_prefix(ids[7].hex()) == [ids[7]]
-    assert lineage.by_prefix(ids[7].hex().upper()) == []
-    assert lineage.by_prefix("") == lineage.by_prefix("%") == lineage.by_prefix("xyz") == []
+    assert list(lineage.by_prefix(digit)) == [one for one in ids if one.hex().startswith(digit)]
+    assert lineage.by_prefix(ids[7].hex()) == {ids[7]: next(one.pack for one in history if one.id == ids[7])}
+    assert lineage.by_prefix(ids[7].hex().upper()) == {}
+    assert lineage.by_prefix("") == lineage.by_prefix("%") == lineage.by_prefix("xyz") == {}
 
 
 def test_has_tells_the_known_from_the_unknown(lineage):
