@@ -129,8 +129,9 @@ class Freeable(Report):
     Attributes:
         gc: of what nothing needs, once what is condemned has waited.
         waiting: of what nothing needs, and is too young.
-        retention: that the rules would drop; None where that was not asked.
-        compact: that encoding anew would save; None where that was not asked.
+        retention: that applying the rules would give back; None where that was not asked, or cannot be told.
+        compact: that `compact` would save under today's limits, below zero where shorter chains take more;
+            None likewise.
     """
 
     gc: int | None

@@ -190,8 +190,12 @@ def _freed(value: "StoreStats") -> list[str]:
     parts = {
         "'mvcs gc' would free": found.gc,
         "once it is old enough": found.waiting or None,
-        "retention would drop": found.retention,
-        "compaction would save": found.compact,
+        "'mvcs retention apply'": found.retention,
+        "'mvcs compact'": found.compact,
     }
-    told = [f"{what} {size(amount)}" for what, amount in parts.items() if amount is not None]
+    told = [f"{what} {_signed(amount)}" for what, amount in parts.items() if amount is not None]
     return [", ".join(told)] if told else []
+
+
+def _signed(amount: int) -> str:
+    return size(amount) if amount >= 0 else f"would take {size(-amount)} more"

@@ -27,6 +27,16 @@ def test_json_has_the_same(history):
     assert found["monthly"] == found["stored_bytes"] / 1e9 * 0.5
 
 
+def test_a_plan_tries_retention_and_compaction_and_keeps_nothing(history):
+    before = sorted(path for path in history.folder.rglob("*.pack"))
+    found = history.json("stats", "--plan")["freeable"]
+    assert found["retention"] == 0
+    history("retention", "set", "--last", "2")
+    assert isinstance(history.json("stats", "--plan")["freeable"]["compact"], int)
+    assert "'mvcs retention apply' " in history("stats", "--plan").out
+    assert sorted(path for path in history.folder.rglob("*.pack")) == before
+
+
 def test_an_empty_repository(mvcs):
     assert mvcs("stats").out.startswith("0 commits")
 

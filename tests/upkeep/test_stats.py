@@ -191,3 +191,19 @@ def test_a_history_that_is_damaged_is_an_error(tmp_path):
         path.write_bytes(path.read_bytes()[:-9])
     with Repository.open(tmp_path) as again, pytest.raises(CorruptionError):
         again.stats()
+
+
+def test_a_plan_says_what_dry_runs_say(tmp_path):
+    with Repository.init(tmp_path) as repo:
+        for number in range(6):
+            repo.commit(state(number, seed=number), step=number)
+        repo.set_retention(every=2, last=1)
+        found = repo.stats(plan=True)
+        assert found.notes == []
+        assert found.freeable.retention == repo.apply_retention(dry_run=True).bytes > 0
+        dry = repo.compact(dry_run=True)
+        assert found.freeable.compact == dry.before - dry.after
+        repo.set_retention(last=1, force=True)
+        refused = repo.stats(plan=True)
+        assert refused.freeable.retention is None
+        assert "retention apply" in refused.notes[0]

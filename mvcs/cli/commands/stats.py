@@ -9,6 +9,7 @@ from mvcs.ui import stats
 EXAMPLE = """
 mvcs stats
 mvcs stats --price 0.023
+mvcs stats --plan
 mvcs stats --json
 """
 
@@ -20,14 +21,19 @@ mvcs stats --json
     metavar="PER_GB_MONTH",
     help="Say what a month costs, at this price of a GB (10^9 bytes).",
 )
-def command(session: Session, price: float | None) -> None:
+@click.option(
+    "--plan",
+    is_flag=True,
+    help="Also try what retention and compaction would give back; takes as long as they do.",
+)
+def command(session: Session, price: float | None, *, plan: bool) -> None:
     """Show what the commits of all branches and tags take: by class of leaves, by encoding, by branch.
 
     How deep commits are and what restores read is drawn as histograms, and the ten commits are named that
     take most, and that cost most to restore. "stored" is what lies in the store today. "sharing" is what
     commits hold that an earlier one, or another tensor, has stored already.
-    Footers and trees are read, and no values; nothing is changed.
+    Footers and trees are read, and with --plan values; nothing is changed.
     """
     with session.repository() as repository:
-        found = repository.stats(price=price)
+        found = repository.stats(price=price, plan=plan)
         session.answer(found, stats.lines(found, session.screen), paged=True)

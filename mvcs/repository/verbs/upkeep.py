@@ -55,11 +55,13 @@ class Upkeep(Verbs):
             remove_leftovers(self._session.place)
         return report
 
-    def stats(self, *, price: float | None = None) -> "StoreStats":
+    def stats(self, *, price: float | None = None, plan: bool = False) -> "StoreStats":
         """Tell where the bytes of the store are, what restores cost, and what could be freed.
 
         Args:
             price: of a GB (10^9 bytes) for a month.
+            plan: also try what retention and compaction would give back; that reads and encodes what they
+                would, and takes as long.
 
         Raises:
             UsageError: the price is no amount.
@@ -69,7 +71,12 @@ class Upkeep(Verbs):
         from mvcs.upkeep import store_stats
 
         rates = remembered_rates(self._session.place)
-        return store_stats(self._session.place, self._session.progress, price, rates)
+        found = store_stats(self._session.place, self._session.progress, price, rates)
+        if not plan:
+            return found
+        from mvcs.repository.keeping.trial_runs import with_trial_runs
+
+        return with_trial_runs(found, self._session)
 
     def why(self, name: str) -> "Why":
         """Say what keeps something in the store, or that nothing does, or what gave it up.
