@@ -32,7 +32,7 @@ def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
     assert (done["commits"], done["ended"], done["refs"]) == (COMMITS, COMMITS - 2, ["main"])
     # Salts differ from run to run, and with them how footers compress.
     assert done["after"] == pytest.approx(answer["after"], rel=0.01)
-    assert console("gc", "--grace", "0", "--execute", "--json").json["bytes"] > 0
+    assert console("gc", "--grace", "0d", "--wait", "0h", "--execute", "--json").json["bytes"] > 0
     assert console("fsck", "--json").json["ok"]
     with Repository.open(console.folder) as repo:
         assert all(content(repo, identifier) == was for identifier, was in restored.items())

@@ -1,5 +1,6 @@
 """`mvcs gc`: delete what nothing needs."""
 
+import re
 from contextlib import suppress
 
 import click
@@ -27,6 +28,8 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
 
     with suppress(ValueError):
         return float(value)
+    if re.fullmatch(r"0+[smhdw]", value.strip()):
+        return 0.0
     try:
         return age(value) / (DAY_SECONDS * 1_000_000)
     except UsageError as error:
