@@ -34,7 +34,7 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
         ("faults", 100),
         ("rewritten", 5),
         ("strangers", 4),
-        ("mutants", 100),
+        ("mutants", 40),
         ("together", 3),
     ],
 )
