@@ -4,12 +4,14 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from mvcs import Repository
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.objects import QuantizedTensor
+from mvcs.objects import QuantizedTensor, path_text
 from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
+from mvcs.upkeep.why.contents import held_by
 
 
 def state(number):
@@ -69,6 +71,21 @@ def test_a_tree_and_a_chunk_are_kept_by_where_they_stand(repo):
     assert kinds(found) == ["branch", "commit", "path", "chunk"]
     assert found.steps[2].name.startswith("model")
     assert found.steps[2].said == "its values"
+
+
+def test_what_a_tensor_is_rounded_from_is_kept_by_it_as_well(tmp_path):
+    """The tensor it is rounded from need not be a part of every commit that it is of."""
+    weight = torch.from_numpy(state(0)["model"]["weight"])
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"model": {"weight": weight}, "low": {"weight": weight.bfloat16()}}, step_size=0.5)
+        revision, tree, store = tree_of(repo, "main")
+    leaf, path = next(
+        (leaf, path_text(path))
+        for leaf, path in zip(tree.leaves, tree.leaf_paths(), strict=True)
+        if isinstance(leaf.tensor, QuantizedTensor) and leaf.tensor.source is not None
+    )
+    held = {chunk for chunk, step in held_by(store, revision.commit.tree, tree) if step.name == path}
+    assert held >= set(leaf.tensor.source.chunk_ids())
 
 
 def test_a_chunk_of_an_exact_layer_is_kept_as_exact_values(repo):

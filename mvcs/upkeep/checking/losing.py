@@ -41,5 +41,5 @@ def _in_tree(tree: Tree) -> Iterator[ObjectId]:
     for leaf in tree.leaves:
         if isinstance(leaf.tensor, QuantizedTensor):
             yield leaf.tensor.id
-        yield from leaf.tensor.chunk_ids()
+        yield from leaf.value_chunks()
         yield from leaf.original.chunks if leaf.original else ()

@@ -16,7 +16,7 @@ def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple
     yield tree_id, WhyStep("tree", tree_id.hex(), "what it holds")
     for leaf, path in zip(tree.leaves, tree.leaf_paths(), strict=True):
         where = path_text(path)
-        yield from ((chunk, WhyStep("path", where, _VALUE)) for chunk in leaf.tensor.chunk_ids())
+        yield from ((chunk, WhyStep("path", where, _VALUE)) for chunk in leaf.value_chunks())
         if leaf.original is not None:
             yield from ((chunk, WhyStep("path", where, EXACT_VALUES)) for chunk in leaf.original.chunks)
     for identifier, _ in tree.blobs():
