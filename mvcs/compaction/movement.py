@@ -10,6 +10,7 @@ from mvcs.compaction.hanging import Hanging
 from mvcs.compaction.neighbours import Neighbours
 from mvcs.compaction.sound_packs import sound_packs
 from mvcs.history import Revision
+from mvcs.objects import Kind
 from mvcs.store import WrittenCommit
 
 
@@ -18,8 +19,16 @@ class Movement(Hanging):
     """One rewriting of a history, in which commits come parents first."""
 
     def give_up(self, revision: Revision) -> None:
-        """Note the packs of a commit whose data go, before the first commit is looked at."""
-        self.gone.update((*self.views.footer(revision.written.pack).own, revision.written.pack))
+        """Note the packs of a commit whose data go, before the first commit is looked at.
+
+        One that holds no data may stay, and be leant on: nothing is stored anew for what went before.
+        """
+        names = (*self.views.footer(revision.written.pack).own, revision.written.pack)
+        self.gone.update(name for name in names if self._has_chunks(name))
+
+    def _has_chunks(self, name: str) -> bool:
+        members = (member for placed in self._contents(name) for member in placed.entry.members)
+        return any(member.kind is Kind.CHUNK for member in members)
 
     def number(self, revision: Revision) -> None:
         """Count a commit, after its parents."""

@@ -13,7 +13,7 @@ from mvcs.delta import CodeCoder
 from mvcs.history import Graph, Revision
 from mvcs.local import CompactionSteps, Step
 from mvcs.objects import EXACT, ObjectId
-from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
+from mvcs.store import ObjectStore, Placed, RestoreLimits, Rewriter, pack_fits
 
 MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
@@ -111,9 +111,13 @@ class MovementBase:
         return [name for name in names if pack_fits(self.views.target, name, self.views.footer(name), limits)]
 
     def _is_history(self, name: str, wanted: Collection[ObjectId]) -> bool:
-        """Tell whether a pack holds nothing else but what is wanted, and its last entry."""
-        entries = self.views.footer(name).entries[:-1]
-        return all(identifier in wanted for placed in entries for identifier in placed.ids)
+        """Tell whether a pack holds nothing else but what is wanted."""
+        return all(identifier in wanted for placed in self._contents(name) for identifier in placed.ids)
+
+    def _contents(self, name: str) -> tuple[Placed, ...]:
+        """Return the entries of a pack, but for the last one of what ends a commit: it tells of that."""
+        footer = self.views.footer(name)
+        return footer.entries[:-1] if footer.commits else footer.entries
 
     def _in_order(self, names: Iterable[str]) -> list[str]:
         """Return the packs that were written here last to first, then others: names tell no order."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mvcs import Repository
@@ -57,3 +58,22 @@ def test_a_pack_that_was_written_last_goes_too(tmp_path: Path) -> None:
                 raised += 1
                 assert packs(folder) == before, allowed
     assert raised > 3
+
+
+def test_what_was_given_up_before_is_no_reason_to_store_anything_anew(tmp_path: Path) -> None:
+    """Trees of commits that stay are stored near those of commits whose data went."""
+    drawn = np.random.default_rng(0)
+    model = {f"{layer}.weight": drawn.standard_normal((32, 16), np.float32) for layer in range(40)}
+    with Repository.init(tmp_path) as repo:
+        for number in range(14):
+            for name, value in model.items():
+                model[name] = value + np.float32(0.02) * drawn.standard_normal((32, 16), np.float32)
+            repo.commit({"model": model}, step=number, step_size=0.5)
+        repo.set_retention(every=4, last=2)
+        assert repo.apply_retention().written
+        for _ in range(2):
+            repo.gc(grace_days=0, wait_days=0, execute=True)
+            before = packs(tmp_path)
+            assert repo.apply_retention().written == 0
+            assert repo.compact(max_depth=64).packs == 0
+            assert packs(tmp_path) == before
