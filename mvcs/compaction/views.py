@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from mvcs.objects import ObjectId, half
 from mvcs.store import Footer, ObjectStore, read_footer
 
 HELD = 512
@@ -20,6 +21,7 @@ class Views:
         """Know no packs yet; `source` may show more packs than `target`, where new ones go."""
         self.source, self.target = source.apart(), target.apart()
         self._footers: OrderedDict[str, Footer] = OrderedDict()
+        self._objects: OrderedDict[str, tuple[frozenset[ObjectId], frozenset[ObjectId]]] = OrderedDict()
 
     def footer(self, pack: str) -> Footer:
         """Return the footer of a pack.
@@ -47,11 +49,45 @@ class Views:
         self.target.keep(names)
         for name in names:
             self.target.catalog.add(name, self.footer(name))
+        self._distrust_what_leans_elsewhere(names)
         footer = self.footer(pack)
         now = [*(names if beside is None else beside), *footer.needed, pack]
         self.source.begin_anew(now)  # what was moved comes first, so that chains do not grow on the way
         for name in now:
             self.source.catalog.add(name, self.footer(name))
+
+    def _distrust_what_leans_elsewhere(self, names: Iterable[str]) -> None:
+        """Let nothing count that is near what no pack of these has: others need the pack for the rest of it."""
+        catalog = self.target.catalog
+        catalog.damaged.clear()  # that was of the commit before
+        there = set[ObjectId]().union(*(self._sets(name)[0] for name in names))
+        left = [name for name in names if not self._sets(name)[1] <= there]
+        while left:
+            found = [
+                ((name, False, placed.offset), placed)
+                for name in left
+                for placed in self.footer(name).entries
+                if not there.issuperset(placed.entry.base_ids)
+            ]
+            fresh = [(place, placed) for place, placed in found if place not in catalog.damaged]
+            if not fresh:
+                return
+            catalog.distrust(*(place for place, _ in fresh))
+            gone = {half(identifier) for _, placed in fresh for identifier in placed.ids}
+            there -= {name for name in gone if catalog.find(name) is None}
+            left = [name for name in names if not self._sets(name)[1] <= there]
+
+    def _sets(self, pack: str) -> tuple[frozenset[ObjectId], frozenset[ObjectId]]:
+        """Return halves of the ids of what a pack holds, and of what that is near."""
+        found = self._objects.get(pack)
+        if found is None:
+            entries = self.footer(pack).entries
+            held = frozenset(half(identifier) for placed in entries for identifier in placed.ids)
+            found = held, frozenset(base for placed in entries for base in placed.entry.base_ids)
+            self._objects[pack] = found
+            while len(self._objects) > HELD:
+                self._objects.popitem(last=False)
+        return found
 
     def length(self, pack: str) -> int:
         """Return the bytes of a pack."""

@@ -2,13 +2,25 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import ObjectId
 from mvcs.store import MOVED_BASES, has_upgrade, read_footer
-from tests.compaction.histories import anew, check, collect, depths, grow, made, note, storing
+from tests.compaction.histories import (
+    History,
+    anew,
+    check,
+    collect,
+    compact,
+    depths,
+    grow,
+    made,
+    note,
+    storing,
+)
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 
@@ -226,4 +238,31 @@ def test_a_branch_that_another_writer_just_begins_is_passed_over(tmp_path: Path)
     begun.mkdir()
     assert anew(history, depth=1).moved == ("main",)
     assert list(begun.iterdir()) == []
+    check(history)
+
+
+SHARED = [("bc", "ax"), ("cd", "ay"), ("bc", "cd"), ("ab", "ab")]  # what the two tensors of each commit are
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["shorter", "hanging"])
+@pytest.mark.parametrize("seed", range(4))
+def test_commits_that_share_some_tensors_of_others_alone(tmp_path: Path, seed: int, *, hangs: bool) -> None:
+    """What is near another tensor of such a commit is not there for those that need the rest of it alone."""
+    drawn = np.random.default_rng(seed)
+    start = drawn.standard_normal((24, 24)).astype(np.float32)
+    names = sorted({name for row in SHARED for name in row})
+    tensors = {
+        name: start + np.float32(0.02 * place) * drawn.standard_normal((24, 24)).astype(np.float32)
+        for place, name in enumerate(names)
+    }
+    history = History(tmp_path, {}, {})
+    with Repository.init(tmp_path) as repo:
+        for step, row in enumerate(SHARED):
+            state = {str(place): tensors[name] for place, name in enumerate(row)}
+            note(history, repo, repo.commit({"model": state}, step=step).id)
+    compact(history, 1, hangs=hangs)
+    check(history)
+    collect(history)
+    check(history)
+    compact(history, 0, hangs=not hangs)
     check(history)
