@@ -57,7 +57,7 @@ class Views:
             self.source.catalog.add(name, self.footer(name))
 
     def _distrust_what_leans_elsewhere(self, names: Iterable[str]) -> None:
-        """Let nothing count that is near what no pack of these has: others need the pack for the rest of it."""
+        """Let nothing count that is near what no pack of these has: others need the rest of its pack."""
         catalog = self.target.catalog
         catalog.damaged.clear()  # that was of the commit before
         there = set[ObjectId]().union(*(self._sets(name)[0] for name in names))

@@ -1,15 +1,17 @@
 """Which packs a commit needs beyond what refs lead to."""
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from itertools import islice
 
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.commit_graph import Graph, Revision
 from mvcs.history.counting_graph import CountingGraph
 from mvcs.objects import ObjectId
 from mvcs.refs import Marked, RefChange, RefRecord
 from mvcs.store import ObjectStore
 
+ATTEMPTS = 3
 NEAR = 64  # commits that are walked before those behind refs are
 
 
@@ -34,10 +36,19 @@ class GraphNeeds:
         """
         if target.target is None:
             return set()
+        for _ in range(ATTEMPTS if moved else 0):
+            # Commits may be ended anew, and what they left collected, while one looks.
+            with suppress(NotFoundError):
+                return self._told(target, target.target, marked, moved=moved)
+        return self._told(target, target.target, marked, moved=moved)
+
+    def _told(
+        self, target: RefRecord | RefChange, identifier: ObjectId, marked: Marked, *, moved: bool
+    ) -> set[str]:
         found, counting = set[str](), CountingGraph(self._store) if moved else self._graph
-        for revision in self._needed(target, target.target, marked):
+        for revision in self._needed(target, identifier, marked):
             # The record names the pack of its target; those of older commits are named by footers alone.
-            is_named = revision.id == target.target
+            is_named = revision.id == identifier
             one = revision if is_named else counting.load(revision.id, revision.written.pack)
             written = one.written
             found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
