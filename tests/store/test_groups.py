@@ -274,6 +274,16 @@ def test_copies_that_were_stored_the_other_way_round_make_no_circle(order: tuple
         assert all(store.catalog.depth_of(each) <= 2 for each in copies_of(store, chunk_id(content)))
 
 
+@pytest.mark.parametrize("order", [*itertools.permutations(range(4))], ids=str)
+def test_another_copy_is_taken_where_the_first_leads_back_farther_down(order: tuple[int, ...]) -> None:
+    """Of the last and the first there is one copy each, so that the one between has to be read elsewhere."""
+    first, between, last = OLD[0], NEW[0], bytes(reversed(OLD[0]))
+    packs = [pack_of(first, between), pack_of(between, last), pack_of(last, first), pack_of(between, None)]
+    store = shelf({str(place) * 64: packs[number] for place, number in enumerate(order)})
+    for content in (first, between, last):
+        assert store.read(Kind.CHUNK, chunk_id(content)) == content
+
+
 def copies_of(store: ObjectStore, identifier: ObjectId) -> list[Located]:
     return store.catalog._index._strays.of(identifier)
 

@@ -11,7 +11,7 @@ from mvcs.errors import LostError, MvcsError, NotFoundError
 from mvcs.objects import ObjectId, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
-from mvcs.store.reading.chains import Chain, CircleError, LocateApart, depth_of, trace
+from mvcs.store.reading.chains import Chain, CircleError, ClosedError, FindRuns, LocateApart, depth_of, trace
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.object_index import ObjectIndex
 from mvcs.store.reading.pack_files import (
@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 LOOKED = 4  # footers of packs that are not attached
 _SOME = 4 * PARALLEL_READERS
 _LISTINGS = 3
+_CIRCLES = 64  # entries that lead back which one way down goes round
 KEPT_LINKS = 512  # of a chain that stays in memory: more than real ones have
 
 
@@ -310,8 +311,8 @@ class Catalog:
             NotFoundError: a base is missing.
             CorruptionError: there are more of them than any writer makes, or they run in a circle.
         """
-        depths, runs = self._depths, self._index.runs
-        return self._anywhere(lambda locate: depth_of(located, locate, runs, depths))
+        depths = self._depths
+        return self._anywhere(lambda locate, runs: depth_of(located, locate, runs, depths))
 
     def chain_of(self, located: Located) -> Chain:
         """Return the entries behind an object whose own entry is known.
@@ -330,14 +331,33 @@ class Catalog:
 
     def chain_above(self, located: Located, is_held: Callable[[ChunkPlace], bool]) -> Chain:
         """Return what `chain_of` does, but for the entries that are held, and what these need."""
-        return self._anywhere(lambda locate: trace([located], locate, is_held, self._index.runs))
+        return self._anywhere(lambda locate, runs: trace([located], locate, is_held, runs))
 
-    def _anywhere(self, work: Callable[[LocateApart], _T]) -> _T:
+    def _anywhere(self, work: Callable[[LocateApart, FindRuns], _T]) -> _T:
         try:
-            return work(self._index.locate)
+            return self._round(work, self._index.locate)
         except (NotFoundError, CircleError):
             # What no loaded pack has whole is looked for in the whole store, as any object is.
-            return work(self._locate)
+            return self._round(work, self._locate)
+
+    def _round(self, work: Callable[[LocateApart, FindRuns], _T], locate: LocateApart) -> _T:
+        """Do work without the entries from which every way comes back, as far as others have copies."""
+        closed = set[ChunkPlace]()
+
+        def open_locate(identifier: ObjectId, exact: bool, without: Collection[ChunkPlace]) -> Located:  # noqa: FBT001 - as `trace` calls it
+            try:
+                return locate(identifier, exact, {*without, *closed})
+            except NotFoundError as error:
+                locate(identifier, exact, ())
+                raise ClosedError(error.message) from error
+
+        while True:
+            try:
+                return work(open_locate, (lambda _: None)) if closed else work(locate, self._index.runs)
+            except CircleError as error:
+                if error.place in closed or len(closed) == _CIRCLES:
+                    raise
+                closed.add(error.place)
 
     def _locate(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace]) -> Located:  # noqa: FBT001 - as `trace` calls it
         if not without:

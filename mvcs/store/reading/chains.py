@@ -21,7 +21,20 @@ FindRuns = Callable[[Sequence[ObjectId]], list[Run] | None]
 
 
 class CircleError(CorruptionError):
-    """The way down from an object comes back to it, whichever copies are taken of those that are known."""
+    """The way down from an object comes back to it, whichever copies are taken of those that are known.
+
+    Attributes:
+        place: the entry of which a base is nowhere but on the way to it; another copy of it may have others.
+    """
+
+    def __init__(self, place: ChunkPlace) -> None:
+        """Say so."""
+        super().__init__("the bases of an entry run in a circle")
+        self.place = place
+
+
+class ClosedError(NotFoundError):
+    """All copies of a base lead back to what needs it."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +130,16 @@ class _Walk:
 
     def _base(self, identifier: ObjectId, link: Located) -> Located:
         """Return a base; of an object that was encoded anew a copy whose way down does not come back here."""
-        found = self.locate(identifier, link.exact, ())
+        try:
+            found = self.locate(identifier, link.exact, ())
+        except ClosedError as error:
+            raise CircleError(link.place) from error
         if found.place not in self.entered:
             return found
         try:
             return self.locate(identifier, link.exact, self.entered)
         except NotFoundError as error:
-            raise CircleError("the bases of an entry run in a circle") from error
+            raise CircleError(link.place) from error
 
     def _is_known(self, place: ChunkPlace) -> bool:
         if place not in self.depths and self.is_held(place):
