@@ -12,15 +12,14 @@ from itertools import islice
 from mvcs.errors import MvcsError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
+from mvcs.refs import HEADS, DamagedRecord, RefRecord, RefStore, now_microseconds
 from mvcs.retention.drops import FOLDER, Drop, DropLog
-from mvcs.retention.facts import Source, survey
+from mvcs.retention.facts import Source
+from mvcs.retention.kept_layers import SEARCHED, KeptLayers, tips_of
 from mvcs.retention.plan import Ruling, has_ruling
-from mvcs.retention.policy import judge
 from mvcs.retention.rules import Layer
 from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path, refuse_changes
 
-SEARCHED = 256
 KeptNow = Callable[[], Collection[ObjectId]]
 """Tells which commits keep their layer, looked up when it is called."""
 RULES, PINS = "rules", "pins"  # folders beside that of drops
@@ -44,35 +43,24 @@ def apply_rule(source: Source, kept: int) -> list[ObjectId]:
     refuse_changes(backend)
     _refuse_other_rules(backend)
     ruling = Ruling.of(backend) if has_ruling(backend) else Ruling()
-    tips = _tips(graph, refs, HEADS)
     source = replace(source, pins=ruling.pins)
-    keep = _kept(source, ruling, tips, kept)
-    kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
-    droppable = present - kept_packs
-    owners = _owners(graph, tips, droppable)
+    stay = KeptLayers.of(source, ruling, kept)
+    droppable = present - stay.packs
+    owners = _owners(graph, tips_of(graph, refs, HEADS), droppable)
     if unowned := droppable.difference(*(item.written.exact_packs for item in owners)):
         owners += _owners(graph, _deleted_tips(graph, refs), unowned)
-    found = [item for item in owners if item.id not in keep and item.id not in ruling.pins]
-    if not _drop(
-        backend, found, droppable, ruling, lambda: _kept(source, ruling, _tips(graph, refs, HEADS), kept)
-    ):
+    found = [item for item in owners if stay.lets_go(item.id)]
+
+    def kept_now() -> Collection[ObjectId]:
+        now = KeptLayers.of(source, ruling, kept)
+        return {item.id for item in found if not now.lets_go(item.id)}
+
+    if not _drop(backend, found, droppable, ruling, kept_now):
         return []
-    if not ruling.of_layer(Layer.EXACT):  # a rule may keep what is out of sight
+    if stay.judged is None and not ruling.of_layer(Layer.EXACT):  # else what is out of sight may be kept
         unowned = droppable.difference(*(item.written.exact_packs for item in owners))
         _finish_drops(backend, unowned, ruling.pins)
     return [revision.id for revision in found]
-
-
-def _kept(source: Source, ruling: Ruling, tips: list[Revision], kept: int) -> dict[ObjectId, Revision]:
-    """Return the commits that keep their layer, as far as the newest tell."""
-    rules = ruling.of_layer(Layer.EXACT)
-    if not rules:
-        newest = (revision for tip in tips for revision in _newest_bounded(source.graph, tip, kept))
-        return {it.id: it for it in (*newest, *_tips(source.graph, source.refs, TAGS))}
-    # What is not among the best of some commits is not among the best of all.
-    surveyed = survey(source, rules, SEARCHED)
-    verdicts = judge(rules, surveyed.history)
-    return {key: it for key, it in surveyed.revisions.items() if verdicts[key].keeps}
 
 
 def _refuse_other_rules(backend: Backend) -> None:
@@ -84,11 +72,6 @@ def _refuse_other_rules(backend: Backend) -> None:
                 f"'{folder}/{name}' says what is kept in a way that this version does not know",
                 hint="upgrade mvcs; until then every exact layer stays",
             )
-
-
-def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
-    records = refs.survey(kind).required().values()
-    return [graph.load(record.target, record.pack) for record in records if record.target is not None]
 
 
 def _deleted_tips(graph: Graph, refs: RefStore) -> Iterator[Revision]:
@@ -105,11 +88,6 @@ def _deleted_tips(graph: Graph, refs: RefStore) -> Iterator[Revision]:
 def _stood(found: RefRecord | DamagedRecord) -> bool:
     """Tell whether a branch stood somewhere by a record, if only where nobody can tell."""
     return isinstance(found, DamagedRecord) or found.target is not None
-
-
-def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> Iterator[Revision]:
-    line = islice(graph.first_parents(tip), SEARCHED)
-    return islice((revision for revision in line if revision.written.exact_packs), kept)
 
 
 def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Revision]:

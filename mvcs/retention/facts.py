@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 
 from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.history import Graph, Revision
@@ -57,14 +57,18 @@ class Survey:
     """The commits of a store, and what rules go by.
 
     Attributes:
-        revisions: every commit that branches, tags and HEADs lead to, the newest first.
+        revisions: the commits that branches, tags and HEADs lead to, the newest first.
         named: what branches and tags name.
         history: the facts.
+        pointed: the commits of tags, of HEADs, and of branches as far as rules count, however old they are.
+        complete: whether `revisions` are all that there are.
     """
 
     revisions: Mapping[ObjectId, Revision]
     named: Named
     history: History
+    pointed: Mapping[ObjectId, Revision]
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
     named, standing = Named.of(graph, refs), source.heads()
     walk = graph.walk([*named.tips, *standing])
     revisions = {revision.id: revision for revision in islice(walk, limit)}
+    complete = next(walk, None) is None
     kinds = {rule.kind for rule in rules}
     noted = frozenset(refs.listed(NOTES)) if Keeps.BEST in kinds else frozenset()
     ages = _ages(source.backend, revisions) if Keeps.NEWER in kinds else {}
@@ -110,13 +115,16 @@ def survey(source: Source, rules: Sequence[Rule], limit: int | None = None) -> S
         for key, revision in revisions.items()
     ]
     reach = max((rule.count for rule in rules if rule.kind == Keeps.LAST), default=1)
-    lines = {
-        name: [revision.id for revision in islice(graph.first_parents(tip), reach)]
-        for name, tip in named.branches.items()
-    }
-    tags = {tip.id: name for name, tip in named.tags.items()}
-    heads = frozenset(head.id for head in standing)
-    return Survey(revisions, named, History(commits, lines, tags, source.pins, heads))
+    lines = {name: list(islice(graph.first_parents(tip), reach)) for name, tip in named.branches.items()}
+    pointed = {it.id: it for it in chain(named.tips, standing, *lines.values())}
+    history = History(
+        commits,
+        {name: [revision.id for revision in line] for name, line in lines.items()},
+        {tip.id: name for name, tip in named.tags.items()},
+        source.pins,
+        frozenset(head.id for head in standing),
+    )
+    return Survey(revisions, named, history, pointed, complete)
 
 
 def _facts(revision: Revision, later: Mapping[str, float], age: int | None) -> Facts:

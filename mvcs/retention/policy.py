@@ -103,6 +103,15 @@ def judge(rules: Sequence[Rule], history: History) -> dict[ObjectId, Verdict]:
     return {key: Verdict(tuple(always[key]), tuple(dict.fromkeys(texts))) for key, texts in kept.items()}
 
 
+def kept_anywhere(rules: Sequence[Rule], history: History) -> set[ObjectId]:
+    """Return what branches, tags, pins and HEADs name and keep, though it be none of the commits judged."""
+    found = {line[0] for line in history.lines.values() if line} | history.pins.keys() | history.heads
+    for rule in rules:
+        if rule.kind in {Keeps.LAST, Keeps.TAGGED}:
+            found.update(_kept_by(rule, history))
+    return found
+
+
 def unmatched(rules: Sequence[Rule], history: History) -> list[Rule]:
     """Return the rules that keep no commit yet: whoever set one may have meant something else."""
     if not history.commits:

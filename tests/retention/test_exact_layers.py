@@ -1,5 +1,6 @@
 """Which exact layers stay: the newest two of each branch and tagged ones; the rest goes, on record."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -302,6 +303,7 @@ def test_after_a_commit_head_keeps_its_layer_as_when_rules_are_applied(repo):
 
 
 def test_a_layer_that_came_back_stays_where_a_rule_may_keep_it_out_of_sight(repo, monkeypatch):
+    monkeypatch.setattr("mvcs.retention.kept_layers.SEARCHED", 2)
     monkeypatch.setattr("mvcs.retention.exact_layers.SEARCHED", 2)
     commit(repo, 0)
     backend, *_ = opened(repo)
@@ -313,3 +315,93 @@ def test_a_layer_that_came_back_stays_where_a_rule_may_keep_it_out_of_sight(repo
     for step in (4, 5):
         commit(repo, step)
     assert 0 in kept(repo)
+
+
+@pytest.fixture
+def short_sighted(monkeypatch):
+    """Look at 4 commits after each commit, as else at 256."""
+    for module in ("kept_layers", "exact_layers"):
+        monkeypatch.setattr(f"mvcs.retention.{module}.SEARCHED", 4)
+
+
+def begin_with_a_deleted_branch(repo):
+    """Commit step 0; the deleted branch leads there, however far behind the others are."""
+    commit(repo, 0)
+    repo.create_branch("tmp")
+    repo.delete_branch("tmp", force=True)
+
+
+def go_on(repo, steps=range(1, 7), bins=8):
+    for step in steps:
+        repo.commit(state(step), step=step, bins=bins, metrics={"loss": 10.0 + step})
+
+
+def grow_old(repo):
+    for path in (Path(repo.top) / ".mvcs/packs").rglob("*.pack"):
+        os.utime(path, (10**9, 10**9))
+
+
+@pytest.mark.usefixtures("short_sighted")
+@pytest.mark.parametrize(
+    ("names", "rules"),
+    [
+        ("branch", {"last": 2}),
+        ("branch", {"every": 100}),
+        ("branch", {"newer": "1d"}),
+        ("pin", {"best": "1:max:loss"}),
+        ("tag", {"last": 2, "tagged": True}),
+        ("tag", {"newer": "1d", "tagged": True}),
+    ],
+)
+def test_what_is_named_keeps_its_layer_far_out_of_sight(repo, names, rules):
+    begin_with_a_deleted_branch(repo)
+    {"branch": repo.create_branch, "pin": lambda _: repo.pin("HEAD"), "tag": repo.create_tag}[names]("v1")
+    repo.set_retention(layer="exact", force=True, **rules)
+    grow_old(repo)
+    go_on(repo, range(1, 7))
+    assert 0 in kept(repo)
+    assert "newer" in rules or 2 not in kept(repo)
+
+
+@pytest.mark.usefixtures("short_sighted")
+@pytest.mark.parametrize("rule", [{"every": 100}, {"best": "1:min:loss"}, {"newer": "1d"}])
+def test_what_a_rule_keeps_stays_though_it_is_out_of_sight(repo, rule):
+    repo.commit(state(0), step=0, bins=8, metrics={"loss": 0.0})
+    repo.create_branch("tmp")
+    repo.delete_branch("tmp", force=True)
+    repo.set_retention(layer="exact", force=True, **rule)
+    go_on(repo)
+    assert 0 in kept(repo)
+    assert 0 in {item.step for item in repo.apply_retention(dry_run=True, force=True).kept}
+
+
+@pytest.mark.usefixtures("short_sighted")
+def test_the_newest_bounded_commit_keeps_its_layer_behind_many_exact_ones(repo):
+    begin_with_a_deleted_branch(repo)
+    go_on(repo, bins=None)
+    assert kept(repo) == {0}
+
+
+@pytest.mark.usefixtures("short_sighted")
+def test_a_layer_that_came_back_stays_behind_many_exact_commits(repo):
+    """A record says that it was dropped; the rule keeps it now."""
+    info = commit(repo, 0)
+    backend, graph, _ = opened(repo)
+    revision = graph.get(bytes.fromhex(info.id))
+    DropLog(backend).append((Drop(revision.id, revision.written.exact_packs, 0),))
+    go_on(repo, bins=None)
+    assert kept(repo) == {0}
+
+
+@pytest.mark.usefixtures("short_sighted")
+@pytest.mark.parametrize("rules", [{}, {"last": 2}, {"last": 2, "tagged": True}])
+def test_the_layers_of_a_deleted_branch_go_however_long_the_history_is(repo, rules):
+    go_on(repo, range(1, 4))
+    repo.switch("side", create_from="main")
+    commit(repo, 100)
+    repo.switch("main")
+    repo.delete_branch("side", force=True)
+    repo.set_retention(layer="exact", force=True, **rules)
+    go_on(repo, range(4, 9))
+    assert kept(repo) == {7, 8}
+    assert len(exact_packs(open_backend(repo.url))) == 2
