@@ -86,6 +86,22 @@ def test_pins(trained: Console) -> None:
     assert trained("retention", "show", "--json").json["pins"] == []
 
 
+def test_a_remote_pins_only_what_it_has(trained: Console, tmp_path: Path) -> None:
+    trained("branch", "old", "step:300")
+    trained("remote", "add", "lab", tmp_path / "lab")
+    trained("push", "lab", "old")
+    said = trained("retention", "pin", "HEAD", "--remote", "lab", code=3).err
+    assert "remote 'lab' does not have commit" in said
+    assert "mvcs push lab" in said
+    assert trained("retention", "show", "--remote", "lab", "--json").json["pins"] == []
+    trained("retention", "pin", "step:200", "--remote", "lab")
+    commit = trained("rev-parse", "step:200").out.strip()
+    assert trained("retention", "show", "--remote", "lab", "--json").json["pins"] == [
+        {"commit": commit, "reason": ""}
+    ]
+    assert trained("retention", "show", "--json").json["pins"] == []
+
+
 def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     said = trained("retention", "apply", "--dry-run").out
     assert "would drop nothing" in said

@@ -54,6 +54,23 @@ class Retained:
         tell = self.session.progress.note
         return rule_source(self.store.backend, self.graph, self.refs, lambda: None, tell)
 
+    def revision(self, rev: str) -> Revision:
+        """Return a commit as this store has it; what it is called, the repository tells.
+
+        Raises:
+            NotFoundError: there is no such commit, or the remote does not have it.
+        """
+        here = self.session.resolver.resolve(rev)
+        if self.remote is None:
+            return here
+        try:
+            return self.graph.load(here.id, here.written.pack)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"remote '{self.remote}' does not have commit {short_id(here.id)}",
+                hint=f"'mvcs push {self.remote}' brings a branch's commits there",
+            ) from error
+
     def plan(self, ruling: Ruling) -> Plan:
         """Judge every commit by rules.
 

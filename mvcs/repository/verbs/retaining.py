@@ -94,13 +94,13 @@ class Retaining(Verbs):
         """Keep a commit with both layers, whatever the rules say.
 
         Raises:
-            NotFoundError: there is no such commit.
+            NotFoundError: there is no such commit, or the remote does not have it.
         """
         from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import pin
 
-        revision = self._session.resolver.resolve(rev)
         kept = Retained.of(self._session, remote)
+        revision = kept.revision(rev)
         pin(kept.store.backend, revision.id, reason, self._session.author)
         return kept.shown(kept.missing(revision))
 
