@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import re
 from dataclasses import dataclass
 
 from mvcs.addresses import without_secrets
@@ -9,6 +10,7 @@ from mvcs.errors import StorageError
 from mvcs.local_files import read_file, replace_file
 
 _NAME = "failures.log"
+_STEP = re.compile(r"^step -?[0-9]+ ")
 _HELD, _MAX_BYTES = 64 << 10, 1 << 20
 
 
@@ -42,6 +44,20 @@ class FailureLog:
         """
         data = None if self.local is None else read_file(self.local / _NAME, _MAX_BYTES)
         return (data or b"").decode("utf-8", "replace").splitlines()
+
+    def last(self) -> list[str]:
+        """Return the last of those that say the same but for the step, with their number, oldest first.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        alike: dict[str, list[str]] = {}
+        for line in self.lines():
+            what = _STEP.sub("", line)
+            alike[what] = [*alike.pop(what, []), line]
+        return [
+            lines[-1] if len(lines) == 1 else f"{lines[-1]} ({len(lines)} alike)" for lines in alike.values()
+        ]
 
     def clear(self) -> None:
         """Forget it, after a commit that worked."""

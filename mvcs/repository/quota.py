@@ -13,6 +13,7 @@ from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_foot
 LISTED_EVERY = 64
 EXACT_LAYERS = "retention.exact_layers"
 _MUCH = 0.05
+_AT_ONCE = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' deletes them at once"
 _RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
 
 
@@ -120,7 +121,7 @@ class Quota:
         else:
             hint = "'mvcs retention set' says which old commits may go"
             if waiting:
-                hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them"
+                hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them, and {_AT_ONCE}"
             found = NoRoomError(f"nothing was committed: {said}", hint=f"{hint}; {_RAISE}")
         found.more = more
         return found

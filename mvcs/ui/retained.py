@@ -38,7 +38,10 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
     verb = "dropped" if found.executed else "would drop"
     lines = [_line(verb, commit) for commit in found.dropped]
     lines += [_line("keeps", commit) for commit in found.kept] if verbose else []
-    lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
+    if found.dropped or found.kept:
+        lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
+    else:
+        lines.append(f"{verb} nothing: no rules are set, and 'mvcs retention set' sets them")
     if found.bytes or not found.executed:
         when = "" if found.executed else "would be "
         about = "" if found.executed else "about "
@@ -48,8 +51,6 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
     if found.written and not found.executed:
         lines.append(f"it writes {size(found.written)} first: until 'mvcs gc' the store takes more")
     lines += map(printable, found.notes)
-    if not (found.dropped or found.kept):
-        lines.append("no rules are set, so nothing goes: 'mvcs retention set' sets them")
     advice = [] if found.executed or not found.dropped else ["'mvcs retention apply' drops it"]
     return [*lines, *advice]
 

@@ -105,7 +105,7 @@ def test_a_remote_pins_only_what_it_has(trained: Console, tmp_path: Path) -> Non
 def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     said = trained("retention", "apply", "--dry-run").out
     assert "would drop nothing" in said
-    assert "no rules are set, so nothing goes: 'mvcs retention set' sets them" in said
+    assert "nothing: no rules are set, and 'mvcs retention set' sets them" in said
     trained("retention", "set", "--last", "2", "--every", "400")
     plan = trained("retention", "apply", "--dry-run").out
     assert "would drop the data of main@500 (" in plan

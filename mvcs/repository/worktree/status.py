@@ -41,7 +41,7 @@ class HeadPosition:
         Raises:
             MvcsError: HEAD cannot be read, and that is not for the newest record of its branch.
         """
-        problems = [f"a background commit failed: {line}" for line in FailureLog(session.place.local).lines()]
+        problems = [f"a background commit failed: {line}" for line in FailureLog(session.place.local).last()]
         head, last = None, None
         try:
             head = last = session.head()
