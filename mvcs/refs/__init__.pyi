@@ -10,6 +10,7 @@ from .damage import (
     recordless_error,
 )
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
+from .notes import later_metrics, notes_of
 from .record import RefChange, RefRecord
 from .record_files import ref_folder
 from .refstore import (
@@ -48,8 +49,10 @@ __all__ = [
     "encode_name",
     "how_to_give_up",
     "is_segment",
+    "later_metrics",
     "lost_end_error",
     "missing_ref_error",
+    "notes_of",
     "now_microseconds",
     "record_mark",
     "recordless_error",

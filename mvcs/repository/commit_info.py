@@ -4,30 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from mvcs.history import Revision
-from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, Note, ObjectId, short_id
+from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId
 from mvcs.quantize import LEFT_OUT
-from mvcs.refs import NOTES, RefRecord, RefStore
+from mvcs.refs import RefStore, notes_of
 from mvcs.reports import DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, NoteInfo, TensorError, as_utc
 from mvcs.retention import is_kept
 from mvcs.store import ObjectStore
-
-
-def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:
-    """Return the notes of a commit, oldest first; `tell` hears of those that are damaged."""
-    notes = []
-    for found in refs.row(NOTES, commit.hex()):
-        if isinstance(found, RefRecord):
-            notes.append(Note.decode(found.content))
-        elif not found.passed_over:
-            tell(f"a note on {short_id(commit)} is left out: {found.error.message}")
-    return notes[::-1]
-
-
-def later_metrics(
-    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
-) -> dict[str, float]:
-    """Return the metrics that notes add to a commit; a later note wins, `tell` hears of damaged ones."""
-    return {name: value for note in notes_of(refs, commit, tell) for name, value in note.metrics}
 
 
 def note_infos(

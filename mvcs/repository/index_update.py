@@ -18,8 +18,7 @@ from mvcs.lineage import (
     TensorRecord,
 )
 from mvcs.objects import Leaf, ObjectId, path_text
-from mvcs.refs import HEADS, NOTES, TAGS, RefStore
-from mvcs.repository.commit_info import notes_of
+from mvcs.refs import HEADS, NOTES, TAGS, RefStore, notes_of
 from mvcs.restore import has_chunks, located_chunks, stored_share, value_key
 from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from mvcs.history import Graph, Revision
-from mvcs.refs import RefStore
-from mvcs.repository.commit_info import later_metrics
+from mvcs.refs import RefStore, later_metrics
 from mvcs.retention import Source
 from mvcs.store import Backend
 

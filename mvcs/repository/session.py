@@ -13,10 +13,10 @@ from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics
 from mvcs.reports import CommitInfo
 from mvcs.repository.branch_tip import load_tip
-from mvcs.repository.commit_info import commit_info, later_metrics
+from mvcs.repository.commit_info import commit_info
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
 from mvcs.repository.rule_source import rule_source

@@ -15,6 +15,8 @@ from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, is_kept
 from mvcs.store import ObjectStore
 
+_STILL_THERE = ", but are still there: gc keeps them, and the next 'mvcs retention apply' takes the drop back"
+
 
 @dataclass(frozen=True)
 class Retained:
@@ -96,7 +98,9 @@ class Retained:
                     error.message, hint=f"{error.hint}; --force sets the rule all the same"
                 ) from error
             return [error.message]
-        return [*plan.unmatched(), *plan.missing()]
+        there = with_data(self.store, plan.dropped_and_kept())
+        back = [f"the data of {short_id(key)} were dropped before{_STILL_THERE}" for key in there]
+        return [*plan.unmatched(), *plan.missing(there), *back]
 
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
@@ -114,7 +118,7 @@ class Retained:
         """Say whether dropped data are there as long as nothing has collected them."""
         if not with_data(self.store, [revision]):
             return ""
-        return ", but are still there: gc keeps them, and the next 'mvcs retention apply' takes the drop back"
+        return _STILL_THERE
 
     def shown(self, notes: list[str] | None = None) -> RetentionShown:
         """Return the rules and pins in force."""

@@ -104,7 +104,7 @@ class _Collection:
         live = self._collector.live
         head = held(self._place, self._grace)
         names = set(filter(None, map(pack_name, sizes)))
-        reach = survey(self._backend, names | live, head, self._given_up, self._known)
+        reach = survey(self._backend, names | live, head, self._given_up, self._known, deletes=False)
         found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         if self._execute:

@@ -90,6 +90,8 @@ def survey(
     head: Held | None = None,
     given_up: GivenUp | None = None,
     known: KnownHistory | None = None,
+    *,
+    deletes: bool = True,
 ) -> Reach:
     """Tell which packs no commit of a store needs for either of its layers.
 
@@ -103,6 +105,7 @@ def survey(
         head: what HEAD needs; None for a store without one.
         given_up: tells of a ref, by its newest record, whether its past counts no more.
         known: what need not be read again; what is read is added.
+        deletes: whether what none needs is about to be deleted, so that no look is spared.
 
     Raises:
         MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
@@ -126,7 +129,7 @@ def survey(
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
     if left:
-        left -= packs_of_kept_data(backend, head.commit, bare, known)
+        left -= packs_of_kept_data(backend, head.commit, bare, known, left, deletes=deletes)
     return Reach(left, doubts)
 
 
