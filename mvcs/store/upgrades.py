@@ -90,21 +90,29 @@ def read_upgrades(backend: Backend) -> list[Upgrade]:
     found = [_readable(backend, f"{FOLDER}/{name}") for name in names]
     for number, each in enumerate(sorted(one.number for one in found)):
         if each != number:
-            raise _outgrown(backend, f"record {number}, which is missing")
+            lost = f"{FOLDER}/{record_name(number)}"
+            raise _outgrown(backend, f"record {number}, which is missing", lost)
     return found
 
 
 def _readable(backend: Backend, path: str) -> Upgrade:
     found = _decoded(backend, path)
-    if found is None or found.scope == READING:
-        raise _outgrown(backend, f"'{path if found is None else found.name}'")
+    if found is None:
+        raise _outgrown(backend, f"'{path}'", path)
+    if found.scope == READING:
+        raise _outgrown(backend, f"'{found.name}'")
     return found
 
 
-def _outgrown(backend: Backend, why: str) -> UnsupportedFormatError:
-    return UnsupportedFormatError(
-        f"'{backend.url}' was upgraded to a newer format ({why})", hint="upgrade mvcs; nothing was changed"
-    )
+def _outgrown(backend: Backend, why: str, harmed: str | None = None) -> UnsupportedFormatError:
+    """Return the error; `harmed` is a record that damage may have made look like a newer one's."""
+    hint = "upgrade mvcs; nothing was changed"
+    if harmed is not None:
+        hint += (
+            f". Where no newer mvcs ever wrote there, '{harmed}' may be damaged or lost: copy it from a "
+            "backup, or from a clone or remote where a file of that name says the same upgrade"
+        )
+    return UnsupportedFormatError(f"'{backend.url}' was upgraded to a newer format ({why})", hint=hint)
 
 
 def _decoded(backend: Backend, path: str) -> Upgrade | None:

@@ -24,7 +24,7 @@ from mvcs.store.backend.base import Backend
 from mvcs.store.packs.footer import TRAILER_BYTES, WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.upgrades import CHANGING, READING, Upgrade, read_upgrades
+from mvcs.store.upgrades import CHANGING, MOVED_BASES, READING, Upgrade, read_upgrades
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.reference import reader_payloads
 from tests.reference.reader import Store
@@ -164,6 +164,27 @@ def test_every_upgrade_counts(work: Path) -> None:
         backend_of(work).create(upgrade.path, upgrade.encode())
     with pytest.raises(UnsupportedFormatError, match="was upgraded"):
         Repository.open(work)
+
+
+@pytest.mark.parametrize(("kept", "harmed"), [((0,), "99999998"), ((1,), "99999999"), ((), "")])
+def test_an_upgrade_that_may_be_damaged_or_lost_is_named_with_what_mends_it(
+    work: Path, kept: tuple[int, ...], harmed: str
+) -> None:
+    """The first is whole and the second damaged; or the first is lost; or a newer one is whole."""
+    backend = backend_of(work)
+    for number in kept:
+        backend.create(
+            f"format/{99999999 - number}", Upgrade(number, MOVED_BASES, CHANGING, 0, "Ada").encode()
+        )
+    if kept == (0,):
+        backend.create(f"format/{harmed}", b"MVCSUPG1 damaged")
+    if not kept:
+        backend.create("format/99999999", replace(LATER, scope=READING).encode())
+    with pytest.raises(UnsupportedFormatError) as caught:
+        Repository.open(work)
+    hint = str(caught.value.hint)
+    assert hint.startswith("upgrade mvcs; nothing was changed")
+    assert (f"'format/{harmed}' may be damaged or lost: copy it from a backup" in hint) == bool(kept)
 
 
 def test_what_is_no_record_in_the_folder_of_upgrades_is_left_alone(work: Path) -> None:
