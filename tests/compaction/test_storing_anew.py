@@ -131,7 +131,7 @@ def test_the_upgrade_comes_first(tmp_path: Path) -> None:
         assert has_upgrade(repo._session.place.backend, MOVED_BASES)
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_may_stop_anywhere_and_is_ended_by_the_next(tmp_path: Path, *, hangs: bool) -> None:
     history = made(tmp_path / "work", 5, bounded=True, rows=8)
     stopped = 0

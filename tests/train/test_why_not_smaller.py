@@ -245,6 +245,7 @@ def test_neither_an_evaluation_nor_a_step(trained: Trained) -> None:
     assert "no evaluation and no step was given" in told.summary
 
 
+@pytest.mark.slow
 def test_many_small_tensors(trained: Trained) -> None:
     model = Many()
     told = trained(model, torch.optim.AdamW(model.parameters()), commits=2, step_size=0.5, moments="light")

@@ -75,6 +75,7 @@ def test_what_was_evaluated_is_what_is_restored(repo: Repository) -> None:
         assert tried == pytest.approx(weights.stored_bytes, rel=0.2, abs=400)
 
 
+@pytest.mark.slow
 def test_more_tensors_of_a_type_than_share_an_entry(repo: Repository) -> None:
     """Their codes are priced in several entries, as they are written."""
     generator = torch.Generator().manual_seed(0)
