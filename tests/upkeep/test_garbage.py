@@ -289,3 +289,15 @@ def test_a_length_of_time_is_refused_by_its_name(repo):
     assert "--wait 1" in str(caught.value.hint)
     with pytest.raises(UsageError, match="the grace is not a length of time"):
         repo.gc(grace_days=float("nan"), wait_days=0)
+
+
+def test_what_only_the_past_of_a_branch_keeps_is_said(tmp_path):
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0), step=0)
+        repo.create_branch("side", "main")
+        repo.commit(state(1), step=1, branch="side")
+        assert not repo.gc(grace_days=0).notes
+        repo.delete_branch("side", force=True)
+        [note] = repo.gc(grace_days=0).notes
+        assert note.startswith("1 pack stays (")
+        assert "'mvcs reflog' lists the past" in note

@@ -1,6 +1,6 @@
 """What a store holds that nothing needs: planned, shown, condemned, and only later deleted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -107,6 +107,7 @@ class _Collection:
         reach = survey(self._backend, names | live, head, self._given_up, self._known, deletes=False)
         found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
+        report.notes.extend(_of_past(reach, sizes))
         if self._execute:
             report = self._executed(report, live, reach)
             if head.doubt is not None and self._place.local is not None:
@@ -206,3 +207,14 @@ def _packs(backend: Backend) -> dict[str, int]:
 
 def _name(path: str) -> str | None:
     return pack_name(path) if is_pack(path) else None
+
+
+def _of_past(reach: Reach, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Say what stays though no branch, tag or HEAD of now needs it."""
+    stay = [size for path, size in sizes.items() if pack_name(path) in reach.past]
+    if stay and not reach.doubts:
+        packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
+        yield (
+            f"{packs} ({sum(stay)} bytes) for where a branch, a tag or HEAD stood before, or for dropped "
+            "data that are kept after all: 'mvcs reflog' lists the past, 'mvcs why PACK' says which"
+        )

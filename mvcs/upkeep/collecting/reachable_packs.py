@@ -61,11 +61,13 @@ class Reach:
         left: those that none needs; nothing while a commit cannot be read that only the past leads to.
         doubts: why any commit of the store may have been named.
         unread: why such a commit cannot be read.
+        past: those that stay for no branch, tag or HEAD of now.
     """
 
     left: set[str]
     doubts: list[str] = field(default_factory=list)
     unread: MvcsError | None = None
+    past: frozenset[str] = frozenset()
 
 
 def unneeded(
@@ -124,13 +126,14 @@ def survey(
     # HEAD names no pack: only of commits that no ref leads to it has to be asked which one ends them.
     bare = {*head.past, *filter(None, [head.commit])} - walk.seen
     walk.strike(left, [(head.commit, None)] if head.commit is not None else ())
+    now = frozenset(left)
     try:
         walk.strike(left, walk.past(named, head, every=bool(doubts)))
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
     if left:
         left -= packs_of_kept_data(backend, head.commit, bare, known, left, deletes=deletes)
-    return Reach(left, doubts)
+    return Reach(left, doubts, past=now - left)
 
 
 def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str = "") -> set[str]:
