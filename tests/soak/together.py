@@ -198,6 +198,7 @@ def _look(tally: Tally, folder: Path) -> None:
         for name, count in line.items():
             tally.note(name, count)
     _look_at_commits(tally, folder)
+    _remove_names_just_begun(tally, folder / "store")
     with Repository.open(folder / "one") as repo:
         _give_up(repo)
         report = repo.fsck()
@@ -217,6 +218,14 @@ def _look(tally: Tally, folder: Path) -> None:
     tally.note("bytes live", live)
     tally.check(stored <= MOST * live, f"{stored} bytes are stored for {live}")
     _look_at_commits(tally, folder)
+
+
+def _remove_names_just_begun(tally: Tally, store: Path) -> None:
+    """Do what fsck says of a name whose writer was killed between its folder and its first record."""
+    for path in sorted((store / "refs/heads").rglob("*"), reverse=True):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+            tally.note("names begun and never written")
 
 
 def _look_at_commits(tally: Tally, folder: Path) -> None:
