@@ -123,4 +123,4 @@ class Movement(Hanging):
         trusted += (now for name in reach for now in self._moved.get(name, ()))
         gone = self.gone.union(self.anew.lost)
         others = [name for name in reach if name not in self._moved and name not in gone]
-        return sound_packs(trusted, others, self.views.footer) if gone else (*trusted, *others)
+        return sound_packs(trusted, others, self.views.leaning) if gone else (*trusted, *others)

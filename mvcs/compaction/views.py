@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from mvcs.compaction.sound_packs import Leaning
 from mvcs.objects import ObjectId, half
 from mvcs.store import Footer, ObjectStore, read_footer
 
@@ -21,7 +22,7 @@ class Views:
         """Know no packs yet; `source` may show more packs than `target`, where new ones go."""
         self.source, self.target = source.apart(), target.apart()
         self._footers: OrderedDict[str, Footer] = OrderedDict()
-        self._objects: OrderedDict[str, tuple[frozenset[ObjectId], frozenset[ObjectId]]] = OrderedDict()
+        self._leaning: OrderedDict[str, Leaning] = OrderedDict()
 
     def footer(self, pack: str) -> Footer:
         """Return the footer of a pack.
@@ -60,8 +61,8 @@ class Views:
         """Let nothing count that is near what no pack of these has: others need the rest of its pack."""
         catalog = self.target.catalog
         catalog.damaged.clear()  # that was of the commit before
-        there = set[ObjectId]().union(*(self._sets(name)[0] for name in names))
-        left = [name for name in names if not self._sets(name)[1] <= there]
+        there = set[ObjectId]().union(*(self.leaning(name).held for name in names))
+        left = [name for name in names if not self.leaning(name).bases <= there]
         while left:
             found = [
                 ((name, False, placed.offset), placed)
@@ -75,18 +76,20 @@ class Views:
             catalog.distrust(*(place for place, _ in fresh))
             gone = {half(identifier) for _, placed in fresh for identifier in placed.ids}
             there -= {name for name in gone if catalog.find(name) is None}
-            left = [name for name in names if not self._sets(name)[1] <= there]
+            left = [name for name in names if not self.leaning(name).bases <= there]
 
-    def _sets(self, pack: str) -> tuple[frozenset[ObjectId], frozenset[ObjectId]]:
-        """Return halves of the ids of what a pack holds, and of what that is near."""
-        found = self._objects.get(pack)
+    def leaning(self, pack: str) -> Leaning:
+        """Return what a pack holds, and what that is near.
+
+        Raises:
+            NotFoundError: it is not there.
+            CorruptionError: its end is damaged.
+        """
+        found = self._leaning.get(pack)
         if found is None:
-            entries = self.footer(pack).entries
-            held = frozenset(half(identifier) for placed in entries for identifier in placed.ids)
-            found = held, frozenset(base for placed in entries for base in placed.entry.base_ids)
-            self._objects[pack] = found
-            while len(self._objects) > HELD:
-                self._objects.popitem(last=False)
+            found = self._leaning[pack] = Leaning.of(self.footer(pack))
+            while len(self._leaning) > HELD:
+                self._leaning.popitem(last=False)
         return found
 
     def length(self, pack: str) -> int:
