@@ -73,7 +73,6 @@ class WriterDuties:
         self._backend = backend
         self._needs = needs
         self._log = CondemnedLog(backend, clock)
-        self._moved = True
 
     def look(self, upgrades: Collection[str]) -> set[str]:
         """Return the packs that nobody should lean on; who is about to write much looks before.
@@ -104,21 +103,21 @@ class WriterDuties:
         """
         if CONDEMNED_PACKS not in upgrades:
             return -1
-        read, self._moved = -2, MOVED_BASES in upgrades
+        read, moved = -2, MOVED_BASES in upgrades
         self._read()
         while read != self._log.newest:  # what was said meanwhile is looked at as well
             read = self._log.newest
-            self._object(change, marked)
+            self._object(change, marked, moved=moved)
         return read
 
-    def _object(self, change: RefChange, marked: Marked) -> None:
+    def _object(self, change: RefChange, marked: Marked, *, moved: bool) -> None:
         condemned, going = self._log.of(Standing.CONDEMNED), self._log.of(Standing.GOING)
         gone = self._log.said(Standing.GOING) - going
         if not (condemned or going or gone):
             return
         # A collector may have marked before the refs of now came, once it has said what goes.
         told = Marked() if going else marked
-        needed = self._needed(change, told, missing_is_gone=bool(going or gone))
+        needed = self._needed(change, told, moved=moved, missing_is_gone=bool(going or gone))
         self._refuse(needed, going)
         self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
         self._release(needed, condemned, change.author)
@@ -132,14 +131,13 @@ class WriterDuties:
         """
         if CONDEMNED_PACKS not in upgrades:
             return
-        self._moved = MOVED_BASES in upgrades
         # The ref has moved: a disk that fails now must not look as if it had not.
         with suppress(StorageError):
             self._read()
             # What was condemned since is released by the collector, whose marking is yet to come.
             going = self._log.said(Standing.GOING, after=read)
             if going:
-                self._refuse(self._needed(change, Marked()), going)
+                self._refuse(self._needed(change, Marked(), moved=MOVED_BASES in upgrades), going)
 
     def _read(self, attempts: int = ATTEMPTS) -> None:
         try:
@@ -149,12 +147,14 @@ class WriterDuties:
                 raise
             self._read(attempts - 1)
 
-    def _needed(self, change: RefChange, marked: Marked, *, missing_is_gone: bool = False) -> set[str] | None:
+    def _needed(
+        self, change: RefChange, marked: Marked, *, moved: bool, missing_is_gone: bool = False
+    ) -> set[str] | None:
         """Return what a target needs; None where nobody can tell."""
         if self._needs is None:
             return None
         try:
-            return self._needs(change, marked, moved=self._moved)
+            return self._needs(change, marked, moved=moved)
         except NotFoundError:
             if missing_is_gone:
                 raise
