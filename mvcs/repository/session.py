@@ -253,10 +253,14 @@ class Session:
             write_head(self.place.local, text)
 
     @property
+    def goals(self) -> dict[str, str]:
+        """Which way metrics are better, `min` or `max`, as far as this clone's settings tell."""
+        config = self.place.config
+        return {name: str(config.get(f"metric.{name}.goal")) for name in config.names("metric")}
+
+    @property
     def resolver(self) -> Resolver:
         """What resolves revisions from here."""
-        config = self.place.config
-        goals = {name: str(config.get(f"metric.{name}.goal")) for name in config.names("metric")}
         try:
             branch = self.branch
         except CorruptionError:
@@ -268,7 +272,7 @@ class Session:
             self.head,
             branch,
             self._beginning_so,
-            goals,
+            self.goals,
             self.later,
             tell,
             lambda: trail(self),

@@ -6,7 +6,7 @@ from .facts import Source
 from .pins import PinRecord, pin, pins_row, unpin
 from .plan import Plan, Ruling, commit_names
 from .record_row import RecordRow
-from .rule_words import RuleWords, age, rules_from
+from .rule_words import RuleWords, parse_age, rules_from
 from .rules import Keeps, Layer, Rule, RuleRecord, rules_row, set_rules
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "RuleWords",
     "Ruling",
     "Source",
-    "age",
     "carry_drops",
     "commit_names",
     "drop_layers",
@@ -33,6 +32,7 @@ __all__ = [
     "explained",
     "is_kept",
     "layer_bytes",
+    "parse_age",
     "pin",
     "pins_row",
     "record_absent",

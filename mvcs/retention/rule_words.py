@@ -2,16 +2,15 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from mvcs.errors import UsageError, no_option, whole
-from mvcs.retention.rules import MICROSECONDS, Keeps, Layer, Rule
+from mvcs.retention.rules import MICROSECONDS, UNITS, Keeps, Layer, Rule
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhdw])")
 _BEST = re.compile(r"([0-9]+):(?:(min|max):)?(.+)", re.DOTALL)
-_LIMIT = 1 << 62
+_LIMIT = 1 << 62  # what is no less would never be reached
 
 
 class RuleWords(TypedDict, total=False):
@@ -32,8 +31,14 @@ class RuleWords(TypedDict, total=False):
     tagged: bool
 
 
-def rules_from(layer: Layer, words: RuleWords) -> tuple[Rule, ...]:
+def rules_from(layer: Layer, words: RuleWords, goals: Mapping[str, str]) -> tuple[Rule, ...]:
     """Return the rules of one layer.
+
+    Args:
+        layer: which one.
+        words: as people give them.
+        goals: which way metrics are better, `min` or `max`, where a rule does not say so. It is recorded,
+            since a store is applied to by clones that know other goals, or none.
 
     Raises:
         UsageError: a number, an age or a metric is none, or two contradict each other.
@@ -43,8 +48,8 @@ def rules_from(layer: Layer, words: RuleWords) -> tuple[Rule, ...]:
     last, every, newer = (_several(words.get(name, ())) for name in ("last", "every", "newer"))
     found = [Rule(layer, Keeps.LAST, (_count("last", it),)) for it in _once("last", last)]
     found += [Rule(layer, Keeps.EVERY, (_count("every", it),)) for it in dict.fromkeys(every)]
-    found += _best(layer, _several(words.get("best", ())))
-    found += [Rule(layer, Keeps.NEWER, (age(it),)) for it in _once("newer", newer)]
+    found += _best(layer, _several(words.get("best", ())), goals)
+    found += [Rule(layer, Keeps.NEWER, (parse_age(it),)) for it in _once("newer", newer)]
     found += [Rule(layer, Keeps.TAGGED)] if words.get("tagged", False) else []
     return tuple(found)
 
@@ -63,26 +68,23 @@ def _once(name: str, values: Sequence[Any]) -> Sequence[Any]:
     return distinct
 
 
-_TOO_LARGE = 1 << 62
-
-
 def _count(name: str, value: Any) -> int:  # noqa: ANN401 - checked here
     found = whole(name, value, f"'{name}' needs a whole number from 1")
-    if found >= _TOO_LARGE:
+    if found >= _LIMIT:
         raise UsageError(
             f"'{name}' cannot be {value!r}", hint="such a large number is never reached: leave it out"
         )
     return found
 
 
-def _best(layer: Layer, words: Iterable[Any]) -> list[Rule]:
+def _best(layer: Layer, words: Iterable[Any], goals: Mapping[str, str]) -> list[Rule]:
     found: dict[str, Rule] = {}
     for word in words:
         match = _BEST.fullmatch(str(word))
         if match is None:
             raise UsageError(f"'{word}' is not of the form K:METRIC", hint="such as 3:val_loss")
         count, goal, name = match.groups()
-        rule = Rule(layer, Keeps.BEST, (_count("best", int(count)), name, goal))
+        rule = Rule(layer, Keeps.BEST, (_count("best", int(count)), name, goal or goals.get(name)))
         if found.setdefault(name, rule) != rule:
             raise UsageError(
                 f"two rules contradict each other: {found[name].text}, and {rule.text}",
@@ -91,7 +93,7 @@ def _best(layer: Layer, words: Iterable[Any]) -> list[Rule]:
     return list(found.values())
 
 
-def age(value: str | dt.timedelta) -> int:
+def parse_age(value: str | dt.timedelta) -> int:
     """Return an age in microseconds, given as `14d`, `36h`, `2w`, `90m` or `30s`, or as a length of time.
 
     Raises:
@@ -101,7 +103,7 @@ def age(value: str | dt.timedelta) -> int:
         microseconds = round(value.total_seconds() * MICROSECONDS)
     else:
         match = _AGE.fullmatch(str(value).strip())
-        microseconds = round(float(match[1]) * _UNITS[match[2]] * MICROSECONDS) if match else 0
+        microseconds = round(float(match[1]) * UNITS[match[2]] * MICROSECONDS) if match else 0
     if not 0 < microseconds < _LIMIT:
         raise UsageError(f"'{value}' is not an age", hint="such as 14d, 36h or 2w")
     return microseconds

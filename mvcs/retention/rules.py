@@ -20,7 +20,8 @@ _TIME_LIMIT = 1 << 62
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _GOALS = ("min", "max", None)
 MICROSECONDS = 1_000_000
-_UNITS = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+UNITS = {"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
+"""Seconds of what ages are given in, the longest first."""
 
 
 class Layer(IntEnum):
@@ -208,7 +209,7 @@ def time_text(microseconds: int) -> str:
 def age_text(microseconds: int) -> str:
     """Return a length of time as `--newer` takes it, in the largest unit that fits."""
     seconds = microseconds / MICROSECONDS
-    for unit, size in _UNITS:
+    for unit, size in UNITS.items():
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
     return f"{seconds:g}s"

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from mvcs.reports import PlannedCommit, RetentionApplied, RetentionShown
 
+LISTED = 8
+ENDS = 2  # so many have nothing between them
+
 
 def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
     """Return rules and pins, and what they mean for data and exact layers."""
@@ -36,7 +39,7 @@ def _pin(commit: str, reason: str) -> str:
 def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
     """Return what goes and why, what stays where that is asked for, and how many bytes are free then."""
     verb = "dropped" if found.executed else "would drop"
-    lines = [_line(verb, commit) for commit in found.dropped]
+    lines = _listed(verb, found.dropped, len(found.dropped) if verbose else LISTED)
     lines += [_line("keeps", commit) for commit in found.kept] if verbose else []
     if found.dropped or found.kept:
         lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
@@ -53,6 +56,25 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
     lines += map(printable, found.notes)
     advice = [] if found.executed or not found.dropped else ["'mvcs retention apply' drops it"]
     return [*lines, *advice]
+
+
+def _listed(verb: str, commits: "Sequence[PlannedCommit]", most: int) -> list[str]:
+    """Return a line for each commit; of many that go for one reason, a line for all of them."""
+    if len(commits) <= most:
+        return [_line(verb, commit) for commit in commits]
+    alike: dict[tuple[str, ...], list[PlannedCommit]] = {}
+    for commit in commits:
+        alike.setdefault((commit.layer, *commit.reasons), []).append(commit)
+    return [line for found in alike.values() for line in _summed(verb, found)]
+
+
+def _summed(verb: str, commits: "Sequence[PlannedCommit]") -> list[str]:
+    first, last = commits[0], commits[-1]
+    if len(commits) <= ENDS:
+        return [_line(verb, commit) for commit in commits]
+    ends = f"{printable(first.name)} ({first.short}) to {printable(last.name)} ({last.short})"
+    reasons = ", ".join(map(printable, first.reasons))
+    return [f"{verb} the {first.layer} of {len(commits)} commits, {ends}: {reasons} (-v lists them)"]
 
 
 def _line(verb: str, commit: "PlannedCommit") -> str:

@@ -135,6 +135,23 @@ def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     assert "the data of 6 commits were dropped so far" in trained("retention").out
 
 
+def test_the_configured_goal_of_a_metric_is_recorded(trained: Console) -> None:
+    trained("config", "metric.val_loss.goal", "max")
+    said = trained("retention", "set", "--best", "2:val_loss").out
+    assert "keeps the data: the 2 best by val_loss (max)" in said
+    assert "(min)" in trained("retention", "set", "--best", "2:min:val_loss").out
+
+
+def test_many_that_go_for_one_reason_stand_on_one_line(trained: Console) -> None:
+    trained("retention", "set", "--last", "1", "--force")
+    said = trained("retention", "apply", "--dry-run", "--force").out.splitlines()
+    first, last = (trained("rev-parse", f"step:{step}").out[:12] for step in (900, 100))
+    ends = f"main@900 ({first}) to main@100 ({last})"
+    assert said[0] == f"would drop the data of 9 commits, {ends}: no rule keeps it (-v lists them)"
+    listed = trained("retention", "apply", "--dry-run", "--force", "-v").out
+    assert sum("would drop the data of main@" in line for line in listed.splitlines()) == 9
+
+
 def test_what_keeps_nothing_is_refused_when_it_is_applied(trained: Console) -> None:
     trained("retention", "set", "--last", "1", "--force")
     assert "say so with --force" in trained("retention", "apply", code=4).err

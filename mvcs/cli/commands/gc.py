@@ -24,14 +24,14 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
     """Return a length of time in days, from `14d`, `36h` or plain days."""
     if value is None:
         return None
-    from mvcs.retention import age
+    from mvcs.retention import parse_age
 
     with suppress(ValueError):
         return float(value)
     if re.fullmatch(r"0+[smhdw]", value.strip()):
         return 0.0
     try:
-        return age(value) / (DAY_SECONDS * 1_000_000)
+        return parse_age(value) / (DAY_SECONDS * 1_000_000)
     except UsageError as error:
         raise click.BadParameter(
             f"'{value}' is no length of time such as 14d or 36h", context, parameter

@@ -28,10 +28,11 @@ _remote = click.option(
 
 @group("retention", "what stays of old commits", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
 def command(context: click.Context) -> None:
-    """Say what is kept of old commits, and let the rest go. Nothing is dropped before rules are set.
+    """Say what is kept of old commits, and let the rest go.
 
-    A commit keeps its data when any rule keeps it. Tips of branches, pinned commits and the one HEAD
-    stands on keep theirs in any case. Only tensor data go: commits, trees and metrics stay.
+    No data are dropped before rules are set and applied. A commit keeps its data when any rule keeps it.
+    Tips of branches, pinned commits and the one HEAD stands on keep theirs in any case. Only tensor data
+    go: commits, trees and metrics stay.
 
     Where several clones share one store, only the HEAD of this clone is known: what another clone's HEAD
     stands on, without a branch, may go. A branch, or 'mvcs retention pin', keeps it.
@@ -98,7 +99,7 @@ def set_rules(
 )
 @click.option("--dry-run", is_flag=True, help="Change nothing; say what would go, and how many bytes.")
 @click.option("--force", is_flag=True, help="Also where the rules keep nothing beyond what stays anyway.")
-@click.option("-v", "--verbose", is_flag=True, help="List what stays as well, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="List each commit, those that stay as well, and why.")
 @_remote
 def apply(session: Session, dry_run: bool, force: bool, verbose: bool, remote: str | None) -> None:
     """Drop the data of commits that no rule keeps; commits, their trees and metrics stay.

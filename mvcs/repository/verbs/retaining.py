@@ -44,7 +44,7 @@ class Retaining(Verbs):
             remote: set them in the store of this remote.
             force: also where they keep nothing beyond tips, pins and HEAD, or nobody recorded a metric.
             words: `last=20`, `every=1000`, `best="3:val_loss"` or `"3:max:score"`, `newer="14d"`,
-                `tagged=True`.
+                `tagged=True`. Where `best` does not say which way is better, `metric.NAME.goal` does.
 
         Raises:
             UsageError: a rule is none, or two contradict each other.
@@ -56,7 +56,7 @@ class Retaining(Verbs):
 
         one_of("layer", layer, ("data", "exact"))
         chosen = Layer.DATA if layer == "data" else Layer.EXACT
-        rules = rules_from(chosen, words)
+        rules = rules_from(chosen, words, self._session.goals)
         kept = Retained.of(self._session, remote)
         backend = kept.store.backend
         notes = kept.tried(Ruling.of(backend).with_rules(chosen, rules), force=force)
