@@ -13,6 +13,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES
 from mvcs.refs.refstore import RefChange
 from mvcs.refs.remembered_refs import RolledBackError
+from mvcs.reports import as_size
 from mvcs.ui.terminal.progress import NotesOnly
 from tests.repository.states import content, leaves, state
 
@@ -206,7 +207,7 @@ def test_packs_nobody_needs_are_named_with_their_bytes(work: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in (work / ".mvcs").glob("*/*/*.pack")}
     for note in left:
         name = note.split("'")[1].rpartition("/")[2]
-        assert f"({sizes[name]} bytes)" in note
+        assert f"({as_size(sizes[name])})" in note
     assert {note.split("/")[0] for note in left} == {"'packs", "'exact"}
 
 

@@ -11,7 +11,7 @@ from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
 from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.reports import FsckReport, Problem
+from mvcs.reports import FsckReport, Problem, as_size
 from mvcs.restore import open_reading
 from mvcs.retention import DropLog, pins_row, rules_row
 from mvcs.store import (
@@ -263,11 +263,11 @@ class Fsck:
             if size is not None and revision is not None and revision.id in self._commits:
                 before.append(size)
             elif size is not None:
-                self.notes.append(f"'{path}' ({size} bytes) {_whose(revision)}")
+                self.notes.append(f"'{path}' ({as_size(size)}) {_whose(revision)}")
         if before:
             packs = "1 pack" if len(before) == 1 else f"{len(before)} packs"
             self.notes.append(
-                f"{packs} ({sum(before)} bytes) of commits that were stored anew: 'mvcs gc' lets go of that"
+                f"{packs} ({as_size(sum(before))}) of commits stored anew are left: 'mvcs gc' deletes them"
             )
 
     def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:

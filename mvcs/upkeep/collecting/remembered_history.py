@@ -14,7 +14,7 @@ from mvcs.objects import ObjectId
 from mvcs.refs import RefRecord
 from mvcs.upkeep.collecting.known_history import KnownHistory, Line
 
-HISTORY = "history"
+SUBJECT = "history"
 T = TypeVar("T")
 _HASH = 32
 _MOST = 5 << 20  # bytes of lines, and of records; a record of a clone has at most 16 MiB
@@ -25,11 +25,11 @@ _MOST_TEXT = 1 << 28  # bytes of either once they are expanded
 def remembered_history(local: pathlib.Path | None) -> Iterator[KnownHistory]:
     """Give what a clone knows of history, and keep what is learnt if that can be written."""
     records = LocalRecords(local)
-    known = _decoded(records.read(HISTORY))
+    known = _decoded(records.read(SUBJECT))
     before = set(known.lines), set(known.records)
     yield known
     if (set(known.lines), set(known.records)) != before:
-        with suppress(MvcsError), records.change(HISTORY) as record:
+        with suppress(MvcsError), records.change(SUBJECT) as record:
             record.clear()
             record.update(_encoded(known))
 
