@@ -17,15 +17,14 @@ from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
 from mvcs.remotes.quarantine import Quarantine
 from mvcs.remotes.transfer_sides import TransferSide
 from mvcs.store import (
-    EXACT_FOLDER,
     MAX_FILE,
     MOVED_BASES,
     Footer,
     Inspection,
     ObjectStore,
+    exact_packs,
     has_upgrade,
     inspect_pack,
-    pack_name,
     pack_path,
 )
 
@@ -74,7 +73,7 @@ class Acceptance:
         self._whole: dict[str, bool] = {}
         self._needs = Needs(self.here.store.backend, self.remembered.needs)
         claimed = {name for revision in self.known.values() for name in revision.written.exact_packs}
-        exact = {name for path in self.here.store.backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+        exact = exact_packs(self.here.store.backend)
         anew = has_upgrade(self.there.store.backend, MOVED_BASES)
         self._claims = Claims(self.known, claimed | exact, anew)
 

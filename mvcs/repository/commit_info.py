@@ -8,7 +8,7 @@ from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId
 from mvcs.quantize import LEFT_OUT
 from mvcs.refs import RefStore, notes_of
 from mvcs.reports import DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, NoteInfo, TensorError, as_utc
-from mvcs.retention import is_kept
+from mvcs.retention import has_exact_layer
 from mvcs.store import ObjectStore
 
 
@@ -36,7 +36,7 @@ def commit_info(
     commit, written = revision.commit, revision.written
     bounded = commit.exactness == BOUNDED
     measured: float | str = NOT_MEASURED if commit.degradation is None else commit.degradation
-    kept = KEPT if bounded and is_kept(store.backend, revision) else DROPPED
+    kept = KEPT if bounded and has_exact_layer(store.backend, revision) else DROPPED
     return CommitInfo(
         id=revision.id.hex(),
         parents=[parent.hex() for parent in commit.parents],

@@ -21,7 +21,7 @@ from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
 from mvcs.repository.rule_source import rule_source
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
-from mvcs.retention import DataDrops, Source, try_apply_rule
+from mvcs.retention import DataDrops, Source, try_drop_old_layers
 from mvcs.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ class Session:
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
-        problem = try_apply_rule(self.retention_source, kept)
+        problem = try_drop_old_layers(self.retention_source, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         keep_described(self.place)

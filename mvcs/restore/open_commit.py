@@ -17,7 +17,7 @@ from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.size_allowance import UNLIMITED, Allowance, state_bytes
 from mvcs.restore.unknown_names import missing_file_error
-from mvcs.retention import explained, is_kept
+from mvcs.retention import explained, has_exact_layer
 from mvcs.store import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -161,7 +161,7 @@ def open_reading(
     store.catalog.explains = functools.partial(explained, store, revision, tree)
     wanted = exact and any(leaf.original is not None for leaf in tree.leaves)
     if wanted:
-        if not is_kept(store.backend, revision):
+        if not has_exact_layer(store.backend, revision):
             raise _without_exact(short_id(revision.id), elsewhere)
         store.catalog.attach_layer(revision.written.exact_packs)
         store.lean_on(tree, revision.written.exact_packs)

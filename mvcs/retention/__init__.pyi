@@ -1,13 +1,14 @@
 from .data_drops import DataDrop, DataDrops, carry_drops, record_drops, record_there, told_of
 from .dropped import dropped_why, explained
 from .drops import Drop, DropLog, DropRecord
-from .exact_layers import drop_layers, is_kept, layer_bytes, record_absent, try_apply_rule
+from .exact_layers import drop_layers, try_drop_old_layers
 from .facts import Source
 from .pins import PinRecord, pin, pins_row, unpin
 from .plan import Plan, Ruling, commit_names
 from .record_row import RecordRow
 from .rule_words import RuleWords, parse_age, rules_from
 from .rules import Keeps, Layer, Rule, RuleRecord, rules_row, set_rules
+from .stored_layers import has_exact_layer, layer_bytes, record_absent
 
 __all__ = [
     "DataDrop",
@@ -30,7 +31,7 @@ __all__ = [
     "drop_layers",
     "dropped_why",
     "explained",
-    "is_kept",
+    "has_exact_layer",
     "layer_bytes",
     "parse_age",
     "pin",
@@ -42,6 +43,6 @@ __all__ = [
     "rules_row",
     "set_rules",
     "told_of",
-    "try_apply_rule",
+    "try_drop_old_layers",
     "unpin",
 ]

@@ -18,14 +18,14 @@ from mvcs.retention.facts import Source
 from mvcs.retention.kept_layers import SEARCHED, KeptLayers, tips_of
 from mvcs.retention.plan import Ruling, has_ruling
 from mvcs.retention.rules import Layer
-from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path, refuse_changes
+from mvcs.store import Backend, exact_packs, pack_path, refuse_changes
 
 KeptNow = Callable[[], Collection[ObjectId]]
 """Tells which commits keep their layer, looked up when it is called."""
 RULES, PINS = "rules", "pins"  # folders beside that of drops
 
 
-def apply_rule(source: Source, kept: int) -> list[ObjectId]:
+def drop_old_layers(source: Source, kept: int) -> list[ObjectId]:
     """Drop what the rule gives up and return the commits whose exact layer went.
 
     Args:
@@ -37,7 +37,7 @@ def apply_rule(source: Source, kept: int) -> list[ObjectId]:
         MvcsError: a rule or pin cannot be read, or cannot be applied: then nothing goes.
     """
     backend, graph, refs = source.backend, source.graph, source.refs
-    present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+    present = exact_packs(backend)
     if not present:
         return []
     refuse_changes(backend)
@@ -137,17 +137,9 @@ def drop_layers(backend: Backend, revisions: list[Revision], ruling: Ruling, kep
         return True
     refuse_changes(backend)
     _refuse_other_rules(backend)
-    present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+    present = exact_packs(backend)
     bounded = [it for it in revisions if not present.isdisjoint(it.written.exact_packs)]
     return _drop(backend, bounded, present, ruling, kept_now)
-
-
-def layer_bytes(backend: Backend, revisions: Iterable[Revision]) -> int:
-    """Return the bytes of what is there of the exact layers of commits."""
-    names = {name for revision in revisions for name in revision.written.exact_packs}
-    if not names:
-        return 0
-    return sum(size for path, size in backend.sizes(EXACT_FOLDER).items() if pack_name(path) in names)
 
 
 def _finish_drops(backend: Backend, unowned: set[str], pins: Collection[ObjectId]) -> None:
@@ -163,34 +155,10 @@ def _delete(backend: Backend, names: Iterable[str]) -> None:
         backend.delete(pack_path(name, exact=True))
 
 
-def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
-    """Note which packs of exact layers a transfer left behind, so that fsck over there does not miss them.
-
-    A pack that lies there is never noted, whoever says that it is a commit's.
-    """
-    bounded = [revision for revision in revisions if revision.written.exact_packs]
-    if not bounded:
-        return
-    present, time = {pack_name(path) for path in backend.list(EXACT_FOLDER)}, now_microseconds()
-    drops = (
-        Drop(revision.id, tuple(name for name in revision.written.exact_packs if name not in present), time)
-        for revision in bounded
-    )
-    absent = tuple(drop for drop in drops if drop.packs)
-    if absent:
-        DropLog(backend).append(absent)
-
-
-def is_kept(backend: Backend, revision: Revision) -> bool:
-    """Tell whether every pack of a bounded commit's exact layer is there."""
-    packs = revision.written.exact_packs
-    return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)
-
-
-def try_apply_rule(source: Source, kept: int) -> MvcsError | None:
+def try_drop_old_layers(source: Source, kept: int) -> MvcsError | None:
     """Apply the rule after a commit; what goes wrong is returned, since the commit itself is safe."""
     try:
-        apply_rule(source, kept)
+        drop_old_layers(source, kept)
     except MvcsError as error:
         return error
     return None

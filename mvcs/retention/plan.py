@@ -11,7 +11,7 @@ from mvcs.retention.facts import Source, Survey, survey
 from mvcs.retention.pins import pinned, pins_row
 from mvcs.retention.policy import Verdict, judge, keeps_nothing, unmatched
 from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_of, rules_row
-from mvcs.store import EXACT_FOLDER, Backend, pack_name
+from mvcs.store import Backend, exact_packs
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,7 @@ class Plan:
             if ruling.of_layer(layer)
         }
         _keep_what_layers_need(verdicts, surveyed)
-        paths = source.backend.list(EXACT_FOLDER) if Layer.EXACT in verdicts else []
-        layers = frozenset(filter(None, map(pack_name, paths)))
+        layers = frozenset(exact_packs(source.backend) if Layer.EXACT in verdicts else ())
         return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend), layers)
 
     def has(self, layer: Layer, revision: Revision) -> bool:
@@ -149,7 +148,11 @@ class Plan:
         """Say what rules and pins keep whose data are gone already, and not `there` all the same."""
         verdicts = self.verdicts.get(Layer.DATA, {})
         gone = [key for key in self.dropped.found if key in self.ruling.pins]
-        gone += [key for key, verdict in verdicts.items() if verdict.rules and self.dropped.get(key)]
+        gone += [
+            key
+            for key, verdict in verdicts.items()
+            if (verdict.rules or verdict.for_layer) and self.dropped.get(key)
+        ]
         return [
             f"the data of {short_id(key)} were dropped before"
             for key in dict.fromkeys(gone)
@@ -162,7 +165,7 @@ def _keep_what_layers_need(verdicts: Mapping[Layer, dict[ObjectId, Verdict]], su
     data = verdicts.get(Layer.DATA, {})
     for key, verdict in verdicts.get(Layer.EXACT, {}).items():
         if verdict.rules and surveyed.revisions[key].written.exact_packs and key in data:
-            data[key] = replace(data[key], rules=(*data[key].rules, "its exact layer is kept"))
+            data[key] = replace(data[key], for_layer=True)
 
 
 def commit_names(surveyed: Survey) -> dict[ObjectId, str]:

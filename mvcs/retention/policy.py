@@ -68,20 +68,23 @@ class Verdict:
     Attributes:
         always: why it is kept whatever the rules say.
         rules: which rules keep it.
+        for_layer: whether it is data that an exact layer needs which stays.
     """
 
     always: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    for_layer: bool = False
 
     @property
     def keeps(self) -> bool:
         """Whether the layer stays."""
-        return bool(self.always or self.rules)
+        return bool(self.always or self.rules or self.for_layer)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it stays, or why not."""
-        return (*self.always, *self.rules) or ("no rule keeps it",)
+        needed = ("its exact layer is kept",) if self.for_layer else ()
+        return (*self.always, *self.rules, *needed) or ("no rule keeps it",)
 
 
 def judge(rules: Sequence[Rule], history: History) -> dict[ObjectId, Verdict]:

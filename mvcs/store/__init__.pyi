@@ -30,7 +30,7 @@ from .reading.pack_files import (
     read_footer,
 )
 from .reading.patrol import Patrol, PatrolPosition
-from .reading.present_packs import is_whole_pack, packs_if_moved, value_packs
+from .reading.present_packs import exact_packs, is_whole_pack, packs_if_moved, value_packs
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
@@ -103,6 +103,7 @@ __all__ = [
     "check_address",
     "check_header",
     "commit_footers",
+    "exact_packs",
     "has_upgrade",
     "how_to_get_back",
     "inspect_pack",

@@ -11,7 +11,7 @@ from mvcs.history.commit_graph import Graph
 from mvcs.refs import RefStore
 from mvcs.repository import Repository
 from mvcs.retention.drops import Drop, DropLog
-from mvcs.retention.exact_layers import apply_rule
+from mvcs.retention.exact_layers import drop_old_layers
 from mvcs.retention.facts import Source
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
@@ -150,10 +150,10 @@ def test_a_drop_that_was_recorded_and_not_carried_out_is_carried_out_later(repo)
     # Also when no branch leads to its commit any more.
     orphan = pack_path("ab" * 32, exact=True)
     backend.put(orphan, b"rest of a layer")
-    assert apply_rule(Source(*opened(repo)), 2) == []
+    assert drop_old_layers(Source(*opened(repo)), 2) == []
     assert "ab" * 32 in exact_packs(backend)
     DropLog(backend).append((Drop(graph.get(bytes.fromhex(repo.head().id)).id, ("ab" * 32,), 0),))
-    assert apply_rule(Source(backend, Graph(ObjectStore(backend)), refs), 2) == []
+    assert drop_old_layers(Source(backend, Graph(ObjectStore(backend)), refs), 2) == []
     assert len(exact_packs(backend)) == 2
     assert repo.fsck().ok
 

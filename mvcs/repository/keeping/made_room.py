@@ -8,7 +8,7 @@ from mvcs.errors import MvcsError
 from mvcs.repository.keeping.letting_go import LettingGo
 from mvcs.repository.keeping.retained import Retained
 from mvcs.repository.session import Session
-from mvcs.retention import Layer, Ruling, try_apply_rule
+from mvcs.retention import Layer, Ruling, try_drop_old_layers
 from mvcs.upkeep import collect_garbage, remove_leftovers
 
 
@@ -52,7 +52,7 @@ class MadeRoom:
         session = self.session
         remove_leftovers(session.place)
         kept = session.place.config.integer("retention.exact_layers")
-        problem = try_apply_rule(session.retention_source, kept)
+        problem = try_drop_old_layers(session.retention_source, kept)
         if problem is not None:
             raise problem
 

@@ -12,7 +12,7 @@ from mvcs.repository.keeping.data_there import with_data
 from mvcs.repository.rule_source import rule_source
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
-from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, is_kept
+from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, has_exact_layer
 from mvcs.store import ObjectStore
 
 _STILL_THERE = ", but are still there: gc keeps them, and the next 'mvcs retention apply' takes the drop back"
@@ -111,7 +111,7 @@ class Retained:
             else [f"the data of {short_id(revision.id)} were dropped before{self._left(revision)}"]
         )
         bounded = bool(revision.written.exact_packs)
-        lost = bounded and not is_kept(self.store.backend, revision)
+        lost = bounded and not has_exact_layer(self.store.backend, revision)
         return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
 
     def _left(self, revision: Revision) -> str:

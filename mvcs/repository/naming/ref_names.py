@@ -8,7 +8,7 @@ from mvcs.history import Revision
 from mvcs.objects import BOUNDED, short_id
 from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name, missing_ref_error
 from mvcs.repository.session import Session
-from mvcs.retention import is_kept
+from mvcs.retention import has_exact_layer
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:
@@ -51,7 +51,7 @@ def note_dropped(session: Session, name: str, revision: Revision) -> None:
             f"the data of {short_id(revision.id)} were dropped: '{name}' names its history alone"
         )
         return
-    if revision.commit.exactness == BOUNDED and not is_kept(session.store.backend, revision):
+    if revision.commit.exactness == BOUNDED and not has_exact_layer(session.store.backend, revision):
         session.progress.note(
             f"the exact layer of {short_id(revision.id)} is not stored here: "
             f"'{name}' names its quantized values"

@@ -21,7 +21,7 @@ from mvcs.restore import (
     link_on_the_way,
     stored_among,
 )
-from mvcs.retention import is_kept
+from mvcs.retention import has_exact_layer
 
 UNSTORED = "has changes that are not committed"
 UNTOLD = "may have changes, which cannot be told without torch"
@@ -172,7 +172,7 @@ def _is_file(path: pathlib.Path) -> bool:
 
 def _is_recorded(entry: FileEntry, reading: Reading) -> bool:
     """Tell whether what was handed over for a file is stored."""
-    return not is_lossy(entry, reading.tree) or is_kept(reading.store.backend, reading.revision)
+    return not is_lossy(entry, reading.tree) or has_exact_layer(reading.store.backend, reading.revision)
 
 
 def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> str | None:

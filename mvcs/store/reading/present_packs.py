@@ -3,13 +3,18 @@
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.store.backend import Backend
 from mvcs.store.packs.pack import MAX_FILE, name_of
-from mvcs.store.reading.pack_files import VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.upgrades import MOVED_BASES, has_upgrade
 
 
 def value_packs(backend: Backend) -> set[str]:
     """Return the names of all packs of value layers."""
     return set(filter(None, map(pack_name, backend.list(VALUE_FOLDER))))
+
+
+def exact_packs(backend: Backend) -> set[str]:
+    """Return the names of all packs of exact layers."""
+    return set(filter(None, map(pack_name, backend.list(EXACT_FOLDER))))
 
 
 def packs_if_moved(backend: Backend) -> set[str] | None:

@@ -8,8 +8,8 @@ from mvcs.config import DAY_SECONDS
 from mvcs.errors import StorageError
 from mvcs.local import Place, journal_remains, packs_at_work
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
-from mvcs.local_files import maker_of, temporary_name
-from mvcs.store import TEMPORARY_FOLDER, Backend, pack_name
+from mvcs.local_files import maker_of
+from mvcs.store import TEMPORARY_FOLDER, Backend, pack_name, store_time
 
 KILLED = "a command that was killed left it"
 UNFINISHED = "a writer left it unfinished"
@@ -75,12 +75,7 @@ def store_clock(backend: Backend) -> float:
     Raises:
         StorageError: the store does not tell, or tells another day than this machine.
     """
-    name = f"{TEMPORARY_FOLDER}/{temporary_name()}"
-    backend.put(name, b"")
-    try:
-        now = backend.modified(name)
-    finally:
-        backend.delete(name)
+    now = store_time(backend)
     if now is None:
         raise StorageError(
             f"'{backend.url}' does not tell when its files were written, so nothing is deleted there",

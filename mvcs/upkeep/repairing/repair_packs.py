@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.progress import Progress
 from mvcs.reports import Mended
 from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, is_whole_pack, name_of
@@ -163,8 +163,3 @@ class PackRepair:
             )
         self.store.catalog.add(key.name, copy.footer, exact=key.exact)
         self.mended.append(Mended(key.path, copy.how, len(copy.data)))
-
-
-def first_line(error: MvcsError) -> str:
-    """Return an error as a note has it."""
-    return f"{error.message}; {error.hint}" if error.hint else error.message
