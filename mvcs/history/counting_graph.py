@@ -37,9 +37,18 @@ class CountingGraph(Graph):
         return self._counting(super().load(identifier, pack))
 
     def get(self, identifier: ObjectId, child: Revision | None = None) -> Revision:
-        """Return a commit as the pack ends it that counts; what the pack of `child` names goes first."""
-        told = None if child is None or not self.is_moved else self._told_by(child.written.pack, identifier)
-        return self._counting(told or super().get(identifier, child))
+        """Return a commit as the pack ends it that counts; what the pack of `child` names goes first.
+
+        Where that names none, no walk may go by what it met before: another one would choose otherwise.
+        """
+        if child is None or not self.is_moved:
+            return self._counting(super().get(identifier, child))
+        told = self._told_by(child.written.pack, identifier)
+        return self._counting(told) if told else self._unnamed(identifier, child)
+
+    def _unnamed(self, identifier: ObjectId, child: Revision) -> Revision:
+        found = None if identifier in self._instead else self._endings.whole(identifier)
+        return self._counting(super().get(identifier, child)) if found is None else Revision(found)
 
     def _told_by(self, pack: str, identifier: ObjectId) -> Revision | None:
         # Others tell of it too, and not all have to name the same pack.
@@ -70,10 +79,14 @@ class CountingGraph(Graph):
         return revision if self._is_whole(revision.written.pack) else self._ended_by_another(revision)
 
     def _ended_by_another(self, revision: Revision) -> Revision:
+        found = self._endings.whole(revision.id)
+        return revision if found is None else Revision(found)
+
+    @property
+    def _endings(self) -> EndingPacks:
         if self._ended is None:
             self._ended = EndingPacks.of(self._store.backend)
-        found = self._ended.whole(revision.id)
-        return revision if found is None else Revision(found)
+        return self._ended
 
     def _is_whole(self, pack: str) -> bool:
         if pack in self._whole or not self.is_moved:

@@ -37,7 +37,7 @@ class EndingPacks:
         return cls(there, found)
 
     def whole(self, identifier: ObjectId) -> WrittenCommit | None:
-        """Return a commit as a pack ends it of which all named packs are there; None where none does."""
+        """Return a commit as the first pack by name ends it of which all named packs are there, if any is."""
         return next(self.all_whole(identifier), None)
 
     def all_whole(self, identifier: ObjectId) -> Iterator[WrittenCommit]:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
@@ -69,22 +70,57 @@ def test_a_footer_has_its_own_commit_first_and_no_more_than_so_many_others() -> 
         footer_of(ending_pack(told, (other, COMMIT)))
 
 
-@pytest.mark.parametrize("copies", [1, 2, 8])
-def test_a_commit_that_is_ended_anew_tells_of_what_is_before_it(copies: int) -> None:
-    """Whatever names and hashes its packs get: the stored bytes have to fit, and so do the nearest copies."""
-    drawn, fewer = random.Random(copies), 0
+class Copies(NamedTuple):
+    """A commit, and what its footer is to tell of others."""
+
+    first: WrittenCommit
+    near: tuple[WrittenCommit, ...]
+
+
+def copies_of(parents: int, copies: int, drawn: random.Random) -> Copies:
+    """Return a commit that has some parents, and copies of them and of others behind them."""
     others = [replace(examples.COMMIT, message=f"before {number}") for number in range(copies)]
-    for _ in range(300):
-        near = tuple(
-            replace(COMMIT, id=one.id, content=one.encode(), pack=drawn.randbytes(32).hex()) for one in others
-        )
+    near = tuple(
+        replace(COMMIT, id=one.id, content=one.encode(), pack=drawn.randbytes(32).hex()) for one in others
+    )
+    child = replace(examples.COMMIT, parents=tuple(one.id for one in near[:parents]))
+    return Copies(replace(COMMIT, id=child.id, content=child.encode()), near)
+
+
+def ended_anew(told: Copies, stored: int, own: tuple[str, ...]) -> Footer:
+    """Return the footer of a pack that ends a commit of which so many bytes were stored at first."""
+    pack = PackWriter(StagedBytes(lambda name, _: name))
+    first = replace(told.first, stored_bytes=stored)
+    return pack.finish((first, *told.near), (), own, ended_before=True)[1]
+
+
+@pytest.mark.parametrize(("parents", "copies"), [(0, 0), (1, 1), (1, 2), (1, 8), (2, 2), (7, 8)])
+def test_a_commit_that_is_ended_anew_tells_of_its_parents(parents: int, copies: int) -> None:
+    """Whatever names and hashes its packs get: the stored bytes have to fit, and so do the nearest copies."""
+    drawn, fewer, off = random.Random(copies), 0, 0
+    for _ in range(200):
+        given = copies_of(parents, copies, drawn)
         own = tuple(drawn.randbytes(32).hex() for _ in range(2))
-        pack = PackWriter(StagedBytes(lambda name, _: name))
-        first = replace(COMMIT, stored_bytes=int(10 ** drawn.uniform(3.3, 10)))
-        _, footer = pack.finish((first, *near), (), own, ended_before=True)
+        stored = int(10 ** drawn.uniform(3.3, 10))
+        footer = ended_anew(given, stored, own)
         told = footer.commits[1:]
-        assert told == near[: len(told)]
-        assert len(told) > copies // 2
-        assert footer.commits[0].stored_bytes == first.stored_bytes
-        fewer += len(told) < copies
+        assert told == given.near[: len(told)]
+        assert len(told) >= max(parents, copies // 2)
+        fewer, off = fewer + (len(told) < copies), off + (footer.commits[0].stored_bytes != stored)
     assert fewer < 30
+    assert not off
+
+
+@pytest.mark.parametrize("step", [24, 1 << 8, 1 << 16, 1 << 32])
+def test_where_numbers_get_longer_a_parent_is_told_of_all_the_same(step: int) -> None:
+    """One more byte of the number makes the pack longer by several, so that some sums are nobody's."""
+    given, drawn = copies_of(1, 1, random.Random(step)), random.Random(step)
+    length = ended_anew(given, 0, OWN).commits[0].stored_bytes
+    off = 0
+    for stored in range(length + step - 30, length + step + 30):
+        footer = ended_anew(given, stored, (drawn.randbytes(32).hex(),))
+        assert footer.commits[1:] == given.near
+        off += footer.commits[0].stored_bytes != stored
+        least = footer.tail.pack_length if footer.tail else 0
+        assert abs(footer.commits[0].stored_bytes - max(stored, least)) <= 16
+    assert off < 50

@@ -5,7 +5,6 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 
 from mvcs.delta import Buffer, Encoding
 from mvcs.errors import CorruptionError
@@ -21,6 +20,7 @@ from mvcs.store.packs.entry import (
     read_entry,
 )
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
+from mvcs.store.packs.fitting_rows import fitting_rows, nearest_rows
 from mvcs.store.packs.footer import (
     FEATURES,
     HEADER_BYTES,
@@ -38,9 +38,6 @@ from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, chunk_entr
 MAX_PACK = 64 << 20
 FULL = MAX_ENTRIES - 2  # a commit, and random bytes, may follow what filled it
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many
-
-_ROUNDS = 3  # in which a number of bytes beside a pack is drawn near
-_AROUND = 6  # numbers that are tried from there
 
 _HEADER = struct.Struct("<8sHHI")
 _MAGIC = b"MVCSPACK"
@@ -106,7 +103,9 @@ class PackWriter:
         """
         plain = False
         if ended_before:
-            commits, plain = self._without_itself(commits, reach, own)
+            commits, plain = fitting_rows(
+                commits, lambda rows, plain: self._length_with(rows, reach, own, plain=plain)
+            )
         if commits:
             last = _last(commits, own)
             self.add(chunk_entry(len(last.content)), last.content, (last.id,))
@@ -119,33 +118,11 @@ class PackWriter:
         name = self._name.text
         return name, Tail.parse(end).footer(stored, name)
 
-    def _without_itself(
+    def least_length(
         self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...]
-    ) -> tuple[tuple[WrittenCommit, ...], bool]:
-        """Return the rows with the stored bytes of the first less the length that this pack will have.
-
-        The length depends a little on how that number is written, so that no number may fit. Then there are
-        fewer copies; but the nearest say which packs end the parents, and before they go the footer is
-        written plainly, which is told.
-        """
-        first, *copies = commits
-
-        def missed(stored: int, count: int, *, plain: bool) -> int:
-            rows = (replace(first, stored_bytes=stored), *copies[:count])
-            return first.stored_bytes - stored - self._length_with(rows, reach, own, plain=plain)
-
-        half = len(copies) // 2
-        ways = [(count, False) for count in range(len(copies), half, -1)]
-        ways += [(len(copies), True), *((count, False) for count in range(half, -1, -1)), (0, True)]
-        for count, plain in ways:
-            near = 0
-            for _ in range(_ROUNDS):
-                near = max(0, near + missed(near, count, plain=plain))
-            for stored in (near, *range(max(0, near - _AROUND), near + _AROUND)):
-                if missed(stored, count, plain=plain) == 0:
-                    return (replace(first, stored_bytes=stored), *copies[:count]), plain
-        # It is larger than all that was stored at first, and says so.
-        return (replace(first, stored_bytes=0), *copies), False
+    ) -> int:
+        """Return how long the pack gets that ends a commit anew, if copies of parents alone are kept."""
+        return self._length_with(nearest_rows(commits), reach, own, plain=False)
 
     def _length_with(
         self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...], *, plain: bool

@@ -152,6 +152,21 @@ class PackFiller:
             if self._pack is not None:
                 self._end(salted=True)
 
+    def exceeds(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...], more: int) -> bool:
+        """Tell whether a pack that ends a commit anew gets longer than all that was stored of it at first.
+
+        Args:
+            commits: as for `finish_anew`.
+            kept: likewise.
+            more: bytes that come to what was placed so far.
+        """
+        with self._lock:
+            if self._pack is None:
+                return False
+            own = (*kept, *self.packs)
+            reach = tuple(sorted(self.basing.reach.difference(own)))
+            return self._pack[1].least_length(commits, reach, own) + more > commits[0].stored_bytes
+
     def finish_anew(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...]) -> str:
         """End a commit that another pack ended before, whose sizes are given with that one's.
 

@@ -25,6 +25,7 @@ from mvcs.store.writing.near_bases import readable
 from mvcs.store.writing.pack_filler import PackFiller
 
 _OF_CODES = frozenset({Encoding.CODES, Encoding.DELTA, Encoding.RANS_CODES, Encoding.RANS_DELTA})
+_FRAMED = 128  # bytes that an entry of one object takes beside it, in the footer as well
 
 Candidates = Callable[[Located], Iterable[ObjectId]]
 """What a chunk may be stored near: ids, or halves of them, the best first."""
@@ -193,12 +194,15 @@ class Rewriter:
             NotFoundError: one of these objects is nowhere.
         """
         self._descriptions.flush()
-        if self.encoded:
-            self._filler.flush()  # what ends a commit is never more than was stored of it at first
+        self.lean_on(needed for needed in needs if needed != written.id)
+        rows, more = (replace(written, pack=""), *copies), len(written.content) + _FRAMED
+        # What ends a commit is never more than was stored of it at first.
+        if self.encoded or self._filler.exceeds(rows, kept, more):
+            self._filler.flush()
         self._descriptions.put_opaque(Kind.COMMIT, written.id, written.content)
         self._descriptions.flush()
-        self.lean_on(needs)
-        return self._filler.finish_anew((replace(written, pack=""), *copies), kept)
+        self.lean_on([written.id])
+        return self._filler.finish_anew(rows, kept)
 
     def prove(self) -> None:
         """Read descriptions and opaque bytes back; chunks of values were proven as they were encoded.
