@@ -16,14 +16,14 @@ from mvcs.processes import Process
 
 GRACE_SECONDS = 24 * 3600
 LOCK_SECONDS = 20.0  # what is done under a lock takes milliseconds
-TEMPORARY, JOURNAL = "tmp", "journal"
+TEMPORARY, JOURNAL, FOLDER = "tmp", "journal", "folder"
 # One machine at a time has such a disk: what its earlier boots began there has ended.
 _OWN_DISKS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "overlay", "tmpfs"}
 )
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _held_long: set[pathlib.Path] = set()
-_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
+_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal|folder)")
 
 
 class HeldError(StorageError):
@@ -74,6 +74,24 @@ def sweep_open(folder: int) -> list[str]:
     return _left_in(folder, TEMPORARY, GRACE_SECONDS, _removed)
 
 
+def sweep_begun(folder: pathlib.Path) -> list[str]:
+    """Remove likewise the folders that were begun there, each with no more than one file in it."""
+    return _left(folder, FOLDER, GRACE_SECONDS, _removed_folder)
+
+
+def remove_begun(folder: pathlib.Path) -> None:
+    """Remove a folder with the one file that was put into it, maybe in folders one in another.
+
+    One that holds more is left alone, and so is what the disk does not let us remove.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _removed_folder(descriptor, folder.name)
+        finally:
+            os.close(descriptor)
+
+
 def left_behind(folder: pathlib.Path, kind: str, grace: float) -> list[str]:
     """Return the names of the files directly in a folder whose makers will never need them again.
 
@@ -102,7 +120,8 @@ def _left_in(folder: int, kind: str, grace: float, chosen: Callable[[int, str], 
         with os.scandir(folder) as entries:
             makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
         gone = {name: _is_gone(maker, folder) for name, maker in makers}
-        left = [name for name in gone if _is_left(folder, name, gone[name], grace)]
+        is_made = stat.S_ISDIR if kind == FOLDER else stat.S_ISREG
+        left = [name for name in gone if _is_left(folder, name, is_made, gone[name], grace)]
         return [name for name in left if chosen(folder, name)]
     except OSError:
         return []
@@ -126,18 +145,33 @@ def is_ours_alone(folder: int) -> bool:
     return any(kind.partition(" ")[0] in _OWN_DISKS for _, _, kind in found)
 
 
-def _is_left(folder: int, name: str, gone: bool | None, grace: float) -> bool:  # noqa: FBT001 - three answers
+def _is_left(folder: int, name: str, is_made: Callable[[int], bool], gone: bool | None, grace: float) -> bool:  # noqa: FBT001 - three answers
     if gone is False:
         return False
     with contextlib.suppress(OSError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return stat.S_ISREG(found.st_mode) and (gone or found.st_mtime < _clock(folder) - grace)
+        return is_made(found.st_mode) and (gone or found.st_mtime < _clock(folder) - grace)
     return False
 
 
 def _removed(folder: int, name: str) -> bool:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=folder)
+        return True
+    return False
+
+
+def _removed_folder(folder: int, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            with os.scandir(inner) as entries:
+                names = [entry.name for entry in entries]
+            if len(names) == 1 and not _removed_folder(inner, names[0]):
+                _removed(inner, names[0])
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=folder)
         return True
     return False
 

@@ -3,7 +3,7 @@
 import re
 
 from mvcs.errors import some_of
-from mvcs.local_files import maker_of
+from mvcs.local_files import FOLDER, maker_of
 from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend
 
 _STORE = r"mvcs\.json|packs|exact|refs|retention|merged|index|gc|format|tmp"
@@ -29,12 +29,14 @@ def foreign_files_note(backend: Backend) -> str | None:
 
 def _foreign(backend: Backend) -> list[str]:
     found = [name for name in backend.children("") if not _is_ours(name)]
-    found += [
-        f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name) is None
-    ]
+    found += [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if _is_odd(name)]
     for folder in (VALUE_FOLDER, EXACT_FOLDER):
         found += [f"{folder}/{name}" for name in backend.children(folder) if not _PREFIX.fullmatch(name)]
     return found
+
+
+def _is_odd(name: str) -> bool:
+    return maker_of(name) is None and maker_of(name, FOLDER) is None
 
 
 def _is_ours(name: str) -> bool:

@@ -11,8 +11,9 @@ from typing import IO
 
 from mvcs.delta import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
-from mvcs.local_files import sweep, sync_folder, temporary_name
+from mvcs.local_files import sweep, sweep_begun, sync_folder, temporary_name
 from mvcs.store.backend.base import TEMPORARY_FOLDER, Backend, Names
+from mvcs.store.backend.begun_folder import begin_folder
 from mvcs.store.backend.staged import Staged, TemporaryFile
 
 _HINTS = {
@@ -61,6 +62,8 @@ class LocalBackend(Backend):
     def create(self, name: str, data: bytes) -> None:
         """See `Backend.create`."""
         with _translated("write", self.root / name), self._temporary(data) as temporary:
+            if self._begun(temporary, name):
+                return
             target = self._parent_of(name)
             try:
                 os.link(temporary, target)
@@ -194,8 +197,9 @@ class LocalBackend(Backend):
                 return None
 
     def sweep(self) -> None:
-        """Remove the temporary files of writers that are gone, as far as the disk lets us."""
+        """Remove what writers that are gone had begun, as far as the disk lets us."""
         sweep(self.root / TEMPORARY_FOLDER)
+        sweep_begun(self.root / TEMPORARY_FOLDER)
 
     @contextlib.contextmanager
     def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
@@ -247,6 +251,24 @@ class LocalBackend(Backend):
             StorageError: a folder of its path is a link.
         """
         sync_folder(self._parent_of(name).parent)
+
+    def _begun(self, temporary: pathlib.Path, name: str) -> bool:
+        """Give a durable file its name together with folders that are missing; tell whether that was done.
+
+        Of a folder without a record nobody could tell what it held, so none is ever left so by a writer.
+        """
+        self._refuse_links(name)
+        target = self.root / name
+        for _ in range(_TRIES):
+            missing = [folder for folder in target.parents if not folder.is_dir()]
+            if not missing:
+                return False
+            self._make_durable(missing[-1].parent)
+            if begin_folder(temporary, target, missing[-1], temporary.parent):
+                return True
+            if not missing[-1].is_dir():
+                return False  # not for another writer's sake
+        return False
 
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
