@@ -62,7 +62,10 @@ class CommitInfo(Report):
         moved: those of the parent's files that it has under another name, with that name.
         run: id of the run of a training hook that made it.
         amends: id of the commit whose place it took, where it was just made so.
-        data_dropped: whether its data were dropped on purpose, and it can be looked at and not restored.
+        data_dropped: whether its data were dropped on purpose. Once `gc` has deleted them it can be
+            looked at, and not restored.
+        data_left: whether data of it that were dropped are there until then. Verbs that open a commit look
+            for them; a log does not, and says False.
         not_evaluated: why its quality could not be measured; None where it was, or was not to be.
     """
 
@@ -92,6 +95,7 @@ class CommitInfo(Report):
     run: str | None = None
     not_evaluated: str | None = None
     data_dropped: bool = False
+    data_left: bool = False
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)

@@ -80,6 +80,7 @@ class CommitDetails(Report):
         provenance: versions and settings that were worth keeping.
         shortfall: why it is less than 30 times smaller than its state; None where it is not, or takes little.
         restore: what restoring all of its values takes; None where that cannot be told.
+        dropped: when its data were dropped and why, and whether they are there still; else empty.
     """
 
     commit: CommitInfo
@@ -91,6 +92,7 @@ class CommitDetails(Report):
     provenance: dict[str, Any]
     shortfall: Shortfall | None = None
     restore: RestoreFigures | None = None
+    dropped: str = ""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class BranchSize(Report):
     Attributes:
         name: the branch.
         commits: how many lead to its tip.
-        raw_bytes: of these, as handed over.
+        raw_bytes: of these, as handed over, but for those whose data were dropped.
         stored_bytes: of these, both layers.
         alone_bytes: of those of them that are on no other branch.
     """
@@ -146,7 +146,7 @@ class StoreStats(Report):
 
     Attributes:
         commits: that branches, tags, what is known of remotes, or HEAD lead to.
-        raw_bytes: of these, as handed over.
+        raw_bytes: of these, as handed over, but for those whose data were dropped.
         stored_bytes: of all packs.
         value_bytes: of the packs of value layers of these commits.
         exact_bytes: of the packs of their exact layers.
@@ -164,6 +164,8 @@ class StoreStats(Report):
         price: of a GB for a month, where one was given.
         monthly: what keeping everything costs in a month, at that price.
         notes: what could not be looked at.
+        dropped: of how many commits the data were dropped. What is there of them until `gc` deletes it
+            counts among `unreached_bytes`.
     """
 
     commits: int
@@ -185,3 +187,4 @@ class StoreStats(Report):
     price: float | None = None
     monthly: float | None = None
     notes: list[str] = field(default_factory=list)
+    dropped: int = 0

@@ -148,8 +148,18 @@ def open_reading(
     exact: bool = False,
     allowance: Allowance = UNLIMITED,
     elsewhere: Sequence[str] = (),
+    branches: Sequence[str] = (),
 ) -> Reading:
-    """Attach the packs a commit needs and read its tree; `elsewhere` are stores that may have more.
+    """Attach the packs a commit needs and read its tree.
+
+    Args:
+        store: where it lies.
+        revision: the commit.
+        progress: is told the bytes done.
+        exact: whether leaves come from the exact layer.
+        allowance: how much may be restored.
+        elsewhere: stores that may have more.
+        branches: by which commits are called rather than by others, in errors.
 
     Raises:
         NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
@@ -158,7 +168,7 @@ def open_reading(
     store.catalog.attach_commit(revision.written.pack)
     tree = store.tree(revision.commit.tree)
     # Whoever reads data that were dropped on purpose hears when, and what is there instead.
-    store.catalog.explains = functools.partial(explained, store, revision, tree)
+    store.catalog.explains = functools.partial(explained, store, revision, tree, branches)
     wanted = exact and any(leaf.original is not None for leaf in tree.leaves)
     if wanted:
         if not has_exact_layer(store.backend, revision):

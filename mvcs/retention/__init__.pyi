@@ -1,5 +1,6 @@
-from .data_drops import DataDrop, DataDrops, carry_drops, record_drops, record_there, told_of
-from .dropped import dropped_why, explained
+from .carried_drops import carry_drops
+from .data_drops import DataDrop, DataDrops, record_drops, record_there, told_of
+from .dropped import dropped_why, explained, said_of
 from .drops import Drop, DropLog, DropRecord
 from .exact_layers import drop_layers, try_drop_old_layers
 from .facts import Source
@@ -41,6 +42,7 @@ __all__ = [
     "record_there",
     "rules_from",
     "rules_row",
+    "said_of",
     "set_rules",
     "told_of",
     "try_drop_old_layers",

@@ -94,18 +94,6 @@ def record_drops(backend: Backend, drops: Iterable[DataDrop], author: str) -> No
         DropLog(backend).append(items)
 
 
-def carry_drops(source: Backend, target: Backend, commits: Iterable[ObjectId], author: str) -> None:
-    """Record in a store what another says of commits that came from there, before any ref names them.
-
-    What was dropped over there is on record here; what was dropped here and came with its data is back.
-    """
-    there, here = DataDrops.of(source), DataDrops.of(target)
-    names = list(commits)
-    gone = (drop for name in names if (drop := there.get(name)) is not None and here.get(name) is None)
-    record_drops(target, gone, author)
-    record_there(target, [name for name in names if here.get(name) is not None and there.get(name) is None])
-
-
 def record_there(backend: Backend, commits: Iterable[ObjectId]) -> None:
     """Record that the data of commits, which counted as dropped, are there again."""
     time = now_microseconds()

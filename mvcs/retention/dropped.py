@@ -1,5 +1,6 @@
 """What is said of dropped data: when they went, by which rules, and which commit near theirs is there."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from mvcs.errors import MvcsError, NotFoundError
@@ -7,7 +8,7 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, Tree, short_id
 from mvcs.refs import RefStore
 from mvcs.retention.data_drops import DataDrop, DataDrops
-from mvcs.retention.facts import Source, Survey, survey
+from mvcs.retention.facts import Source, survey
 from mvcs.retention.plan import commit_names, nearest_there
 from mvcs.retention.rules import Layer, rules_row, time_text
 from mvcs.store import Backend, ObjectStore
@@ -18,9 +19,17 @@ class DroppedDataError(NotFoundError):
 
 
 def explained(
-    store: ObjectStore, revision: Revision, tree: Tree, missing: ObjectId
+    store: ObjectStore, revision: Revision, tree: Tree, first: Sequence[str], missing: ObjectId
 ) -> DroppedDataError | None:
-    """Return the error for data of a commit that are nowhere; None where they were not dropped on purpose."""
+    """Return the error for data of a commit that are nowhere; None where they were not dropped on purpose.
+
+    Args:
+        store: where they were.
+        revision: the commit.
+        tree: what it holds.
+        first: branches that name commits rather than others.
+        missing: the object that is nowhere.
+    """
     if missing in {revision.id, revision.commit.tree, *dict(tree.blobs())}:
         return None  # these are no data
     try:
@@ -34,13 +43,25 @@ def explained(
     with suppress(MvcsError):  # what is damaged beside it is told by fsck
         graph = Graph(store.apart())
         surveyed = survey(Source(store.backend, graph, RefStore(store.backend)), ())
-        name, near = _named(revision.id, surveyed), nearest_there(revision, surveyed, drops)
-        hint = f"the nearest commit that is there is {_named(near.id, surveyed)}; {hint}"
+        names = commit_names(surveyed, first)
+        name = _named(revision.id, names)
+        near = nearest_there(revision, surveyed, drops, first)
+        hint = f"the nearest commit that is there is {_named(near.id, names)}; {hint}"
     return DroppedDataError(f"the data of commit {name} were dropped {_when(store.backend, drop)}", hint=hint)
 
 
-def _named(commit: ObjectId, surveyed: Survey) -> str:
-    name, short = commit_names(surveyed).get(commit), short_id(commit)
+def said_of(backend: Backend, drop: DataDrop, *, left: bool) -> str:
+    """Say when data were dropped and why; where they are `left` still, until when and how they stay."""
+    short = short_id(drop.commit)
+    said = f"the data of commit {short} were dropped {_when(backend, drop)}"
+    if not left:
+        return f"{said}; they are gone from this store"
+    back = f"'mvcs retention pin {short}', then 'mvcs retention apply', brings them back for good"
+    return f"{said}; they are still there, until 'mvcs gc' deletes what nothing keeps: {back}"
+
+
+def _named(commit: ObjectId, names: Mapping[ObjectId, str]) -> str:
+    name, short = names.get(commit), short_id(commit)
     return short if name is None or name == short else f"{name} ({short})"
 
 

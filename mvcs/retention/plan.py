@@ -168,10 +168,15 @@ def _keep_what_layers_need(verdicts: Mapping[Layer, dict[ObjectId, Verdict]], su
             data[key] = replace(data[key], for_layer=True)
 
 
-def commit_names(surveyed: Survey) -> dict[ObjectId, str]:
-    """Return what each commit is called: `main@1200` by its step, else `main~3`, else by its id."""
+def commit_names(surveyed: Survey, first: Sequence[str] = ()) -> dict[ObjectId, str]:
+    """Return what each commit is called: `main@1200` by its step, else `main~3`, else by its id.
+
+    Args:
+        surveyed: the commits.
+        first: branches that name a commit rather than others, if they are there.
+    """
     names: dict[ObjectId, str] = {}
-    for branch, tip in surveyed.named.branches.items():
+    for branch, tip in _branches(surveyed, first).items():
         met: set[int] = set()
         for back, revision in enumerate(_line(surveyed.revisions, tip)):
             step = revision.commit.step
@@ -179,6 +184,12 @@ def commit_names(surveyed: Survey) -> dict[ObjectId, str]:
             names.setdefault(revision.id, plain if step is None or step in met else f"{branch}@{step}")
             met |= set() if step is None else {step}
     return {key: names.get(key, short_id(key)) for key in surveyed.revisions}
+
+
+def _branches(surveyed: Survey, first: Sequence[str]) -> dict[str, Revision]:
+    """Return the tips of branches, those of some names first."""
+    branches = surveyed.named.branches
+    return {name: branches[name] for name in (*first, *branches) if name in branches}
 
 
 def _line(revisions: Mapping[ObjectId, Revision], tip: Revision) -> Iterator[Revision]:
@@ -189,16 +200,28 @@ def _line(revisions: Mapping[ObjectId, Revision], tip: Revision) -> Iterator[Rev
         current = revisions.get(parents[0]) if parents else None
 
 
-def nearest_there(revision: Revision, surveyed: Survey, dropped: DataDrops) -> Revision:
+def nearest_there(
+    revision: Revision, surveyed: Survey, dropped: DataDrops, first: Sequence[str] = ()
+) -> Revision:
     """Return the commit near another, by its step or else its place, whose data are there.
+
+    One on a branch that has the other as well is taken, the `first` branches before others, if there is one.
 
     Raises:
         NotFoundError: there is none.
     """
+    tips = _branches(surveyed, first).values()
+    lines = [list(_line(surveyed.revisions, tip)) for tip in tips]
+    own = [line for line in lines if any(it.id == revision.id for it in line)]
+    for commits in (*own, list(surveyed.revisions.values())):
+        there = [it for it in commits if dropped.get(it.id) is None and it.id != revision.id]
+        if there:
+            return _nearest(revision, there, surveyed)
+    raise NotFoundError("no commit's data are there")
+
+
+def _nearest(revision: Revision, there: Sequence[Revision], surveyed: Survey) -> Revision:
     order = {key: place for place, key in enumerate(surveyed.revisions)}
-    there = [it for it in surveyed.revisions.values() if dropped.get(it.id) is None and it.id != revision.id]
-    if not there:
-        raise NotFoundError("no commit's data are there")
     step = revision.commit.step
     stepped = [it for it in there if it.commit.step is not None] if step is not None else []
     if step is not None and stepped:

@@ -61,7 +61,7 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
     """Return of which values files are now; or that there are none, and how a state becomes one."""
     if parts is None or commit is None:
         return _layer(layer, commit, _IN_PLACE)
-    if commit.data_dropped:
+    if _is_gone(commit):
         return _state(parts, commit)
     if layer == "exact" and commit.bounded:
         return [*_state(parts, commit, exact=True), "  with its exact values"]
@@ -69,10 +69,14 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
     return [*_state(parts, commit), *([f"  as quantized values; {kept}"] if commit.bounded else [])]
 
 
+def _is_gone(commit: "CommitInfo") -> bool:
+    return commit.data_dropped and not commit.data_left
+
+
 def _state(parts: list[str], commit: "CommitInfo", *, exact: bool = False) -> list[str]:
     from mvcs.restore import ways_to_write
 
-    if commit.data_dropped:
+    if _is_gone(commit):
         return ["  its data were dropped: it is looked at, and not restored"]
     goes_on = commit.run is not None and not commit.weights_only
     return [

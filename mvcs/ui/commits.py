@@ -50,8 +50,13 @@ def sizes(info: "CommitInfo") -> str:
     times = "" if smaller == "-" else f" ({smaller})"
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
     what = ", weights alone" if info.weights_only else ""
-    gone = "; data dropped, so that history alone is here" if info.data_dropped else ""
+    gone = f"; {dropped(info)}" if info.data_dropped else ""
     return f"{'was ' * info.data_dropped}stored {amounts}, depth {info.depth}, {exactness(info)}{what}{gone}"
+
+
+def dropped(info: "CommitInfo") -> str:
+    """Say that a commit's data were dropped, and that they are there still, where that was looked for."""
+    return "data dropped, and still there until gc" if info.data_left else "data dropped"
 
 
 def restore(figures: "RestoreFigures", depth: int) -> str:

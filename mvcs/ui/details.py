@@ -40,6 +40,8 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     from mvcs.objects import EVALUATION_CLASS, NOT_EVALUATED
 
     result: list[str] = []
+    if value.dropped:
+        result += wrapped("Data:      ", printable(value.dropped).split(" "), screen, " ")
     if value.shortfall is not None:
         result += wrapped("Ratio:     ", printable(value.shortfall.told).split(" "), screen, " ")
     if value.restore is not None:

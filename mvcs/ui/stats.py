@@ -48,6 +48,9 @@ def _whole(value: "StoreStats", screen: Screen) -> list[str]:
     if value.unreached_bytes:
         parts.append(f"packs that no branch, tag or HEAD needs {size(value.unreached_bytes)}")
     result = [f"{what} ({ratio(value.raw_bytes, kept)})", *wrapped("", [", ".join(parts)], screen)]
+    if value.dropped:
+        gone = f"the data of {count(value.dropped, 'commit')} were dropped, and count for nothing here"
+        result.append(f"{gone}; 'mvcs gc' deletes what is left of them")
     if value.shared_bytes:
         result.append(f"sharing saves {size(value.shared_bytes)}: what is stored once and held again")
     if value.monthly is not None and value.price is not None:

@@ -125,7 +125,7 @@ def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     assert all("  was " in line for line in log if "data dropped" in line)
     shown = trained("show", "main@500").out
     assert "Sizes:   was stored " in shown
-    assert "data dropped, so that history alone is here" in " ".join(shown.split())
+    assert "data dropped, and still there until gc" in " ".join(shown.split())
     trained("gc", "--grace", "0", "--execute")
     error = trained("checkout", "main@500", "-o", "x.npz", code=3).err
     assert "the data of commit main@500" in error
@@ -176,6 +176,52 @@ def test_whoever_goes_to_a_commit_without_data_hears_it(trained: Console) -> Non
     assert "its data were dropped" in trained("checkout", "late", "--force").out
     trained("switch", "main")
     assert "its data were dropped" in trained("switch", "late").out
+
+
+def test_dropped_data_that_are_still_there_are_said_to_be_so_everywhere(trained: Console) -> None:
+    trained("retention", "set", "--last", "2")
+    trained("retention", "apply")
+    commit = trained("rev-parse", "--short", "step:300").out.strip()
+    for words in (["checkout", "--plan", "step:300"], ["checkout", "step:300", "-o", "there.npz"]):
+        said = trained(*words).err
+        assert f"note: the data of commit {commit} were dropped on 20" in said
+        assert f"'mvcs retention pin {commit}', then 'mvcs retention apply', brings them back" in said
+    shown = " ".join(trained("show", "step:300").out.split())
+    assert "no rule kept it (the rules then, record 0: the last 2 of each branch); they are still" in shown
+    assert trained("show", "step:300", "--json").json["commit"]["data_left"]
+    said = trained("checkout", "step:300")
+    assert "they are still there" in said.err
+    assert "not restored" not in said.out
+    trained("checkout", "main")
+    assert "are still there: where 't1' keeps them" in trained("tag", "t1", "step:300").err
+    found = trained("stats", "--json").json
+    assert (found["commits"], found["dropped"]) == (10, 8)
+    trained("retention", "pin", commit)
+    trained("retention", "apply")
+    assert "data dropped" not in trained("log", "-1", commit).out
+    trained("gc", "--execute", "--grace", "0")
+    after = trained("stats", "--json").json
+    assert (after["dropped"], after["raw_bytes"]) == (7, found["raw_bytes"] * 3 // 2)
+    trained("checkout", commit, "-o", "back.npz")
+    gone = " ".join(trained("show", "step:400").out.split())
+    assert "they are gone from this store" in gone
+    assert not trained("show", "step:400", "--json").json["commit"]["data_left"]
+
+
+def test_commits_are_named_by_the_branch_that_was_asked_or_head_is_on(trained: Console) -> None:
+    trained("branch", "again", "step:600")
+    with Repository.open(trained.folder) as repo:
+        repo.commit(state(60), step=750, branch="again")
+    trained("retention", "set", "--last", "1", "--force")
+    assert "drop the data of main@300 (" in trained("retention", "apply", "--dry-run", "--force").out
+    trained("retention", "apply", "--force")
+    trained("gc", "--execute", "--grace", "0")
+    assert "there is main@1000 (" in trained("checkout", "main@700", "-o", "x.npz", code=3).err
+    said = trained("checkout", "again@400", "-o", "x.npz", code=3).err
+    assert "the data of commit again@400 (" in said
+    assert "there is again@750 (" in said
+    trained("switch", "again")
+    assert "commit again@400 (" in trained("checkout", "step:400", "-o", "x.npz", code=3).err
 
 
 def test_what_a_lost_pack_held_is_corruption(trained: Console) -> None:

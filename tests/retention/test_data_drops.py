@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from mvcs import Repository
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.sealed_records import record_name
-from mvcs.retention.data_drops import DATA, DataDrop, DataDrops, carry_drops, record_drops
+from mvcs.retention import Keeps, Layer, Rule, carry_drops, set_rules
+from mvcs.retention.data_drops import DATA, DataDrop, DataDrops, record_drops
 from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
@@ -95,10 +96,12 @@ def test_odd_values_say_nothing(backend, odd):
 
 def test_what_came_with_commits_is_on_record(tmp_path):
     here, there = open_backend(str(tmp_path / "here")), open_backend(str(tmp_path / "there"))
-    record_drops(there, [DataDrop(NAMES[0], 5, 1), DataDrop(NAMES[1], 6, 1)], "Ada")
+    set_rules(there, Layer.DATA, [Rule(Layer.DATA, Keeps.LAST, (3,))], 0, "Ada")
+    record_drops(there, [DataDrop(NAMES[0], 5, 0), DataDrop(NAMES[1], 6, 0)], "Ada")
     record_drops(here, [DataDrop(NAMES[2], 7)], "Ada")
+    why = "no rule kept it (the rules then, record 0: the last 3 of each branch)"
     carry_drops(there, here, [NAMES[0], NAMES[2], NAMES[3]], "Ada")
-    assert DataDrops.of(here).found == {NAMES[0]: DataDrop(NAMES[0], 5, 1)}
+    assert DataDrops.of(here).found == {NAMES[0]: DataDrop(NAMES[0], 5, None, why)}
 
 
 def test_push_and_fetch_carry_drops(tmp_path):

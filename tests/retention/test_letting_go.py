@@ -189,8 +189,11 @@ def test_dropped_commits_travel(work: Path, tmp_path: Path) -> None:
         assert clone.fsck().ok
         assert restored(clone) == kept
         assert {info.step for info in clone.log(all_branches=True) if info.data_dropped} == dropped
-        with pytest.raises(NotFoundError, match="were dropped"):
+        clone.set_retention(last=7)  # whose record has the number of those that dropped
+        by_rules = r"no rule kept it \(the rules then, record 0: the last 2 of each branch, every 300 steps\)"
+        with pytest.raises(NotFoundError, match=f"were dropped on .*{by_rules}"):
             clone.checkout("step:500", numpy=True)
+        assert "no rule kept it (the rules then" in clone.show("step:500").dropped
 
 
 def test_a_remote_goes_by_its_own_rules_and_says_what_others_lose(work: Path, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
 from mvcs.delta import CodeCoder
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, CorruptionError
 from mvcs.history import Revision
 from mvcs.local import Journal
 from mvcs.objects import ObjectId, short_id
@@ -176,7 +177,7 @@ class LettingGo:
 
     def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:
         """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
-        commits = list(planned(self.plan, self.there))
+        commits = list(planned(self.plan, self.there, self._branch))
         dropped = [commit for commit in commits if not commit.keeps]
         if layers is None:
             dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]
@@ -195,6 +196,12 @@ class LettingGo:
                 *([_STAYED] if layers is None else []),
             ],
         )
+
+    @property
+    def _branch(self) -> str | None:
+        with suppress(CorruptionError):
+            return self.kept.session.branch
+        return None
 
     def _back(self) -> Iterator[str]:
         for key in self.there:

@@ -136,9 +136,17 @@ class Retained:
         )
 
 
-def planned(plan: Plan, there: Collection[ObjectId] = ()) -> Iterator[PlannedCommit]:
-    """Yield what becomes of each commit that has something; `there` are those whose data are back."""
-    names = commit_names(plan.surveyed)
+def planned(
+    plan: Plan, there: Collection[ObjectId] = (), branch: str | None = None
+) -> Iterator[PlannedCommit]:
+    """Yield what becomes of each commit that has something.
+
+    Args:
+        plan: what becomes of all.
+        there: those whose data are back.
+        branch: that names commits rather than others.
+    """
+    names = commit_names(plan.surveyed, [] if branch is None else [branch])
     for layer, verdicts in plan.verdicts.items():
         going = {revision.id for revision in plan.going(layer)}
         for key, revision in plan.surveyed.revisions.items():

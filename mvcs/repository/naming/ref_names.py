@@ -7,6 +7,7 @@ from mvcs.errors import ConflictError
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, short_id
 from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name, missing_ref_error
+from mvcs.repository.opened_commit import looked_at, open_for
 from mvcs.repository.session import Session
 from mvcs.retention import has_exact_layer
 
@@ -47,8 +48,12 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
 def note_dropped(session: Session, name: str, revision: Revision) -> None:
     """Say that what was given a name restores as quantized values alone, or not at all."""
     if session.dropped.get(revision.id):
+        info = looked_at(session, open_for(session, revision, exact=False, tell=False))
         session.progress.note(
-            f"the data of {short_id(revision.id)} were dropped: '{name}' names its history alone"
+            f"the data of {short_id(revision.id)} were dropped and are still there: "
+            f"where '{name}' keeps them, the next 'mvcs retention apply' takes the drop back"
+            if info.data_left
+            else f"the data of {short_id(revision.id)} were dropped: '{name}' names its history alone"
         )
         return
     if revision.commit.exactness == BOUNDED and not has_exact_layer(session.store.backend, revision):

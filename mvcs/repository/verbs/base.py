@@ -13,11 +13,11 @@ class Verbs:
 
     _session: "Session"
 
-    def _reading(self, rev: str, *, exact: bool = False) -> "Reading":
+    def _reading(self, rev: str, *, exact: bool = False, tell: bool = True) -> "Reading":
         from mvcs.repository.opened_commit import open_for
 
         revision, path = self._session.resolver.resolve_file(rev)
-        reading = open_for(self._session, revision, exact=exact)
+        reading = open_for(self._session, revision, exact=exact, rev=rev, tell=tell)
         return reading if path is None else reading.at(path)
 
 

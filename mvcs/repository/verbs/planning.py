@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mvcs.objects import ObjectId
-from mvcs.reports import CheckoutPlan, RestoreFigures, as_utc
+from mvcs.reports import CheckoutPlan, CommitInfo, RestoreFigures, as_utc
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
+    from mvcs.history import Revision
     from mvcs.objects import FileFormat, Tree
     from mvcs.repository.worktree.planned_checkout import PlanningSession
     from mvcs.restore import PlannedReads
@@ -62,7 +63,13 @@ class Planning(Verbs):
         revision = session.graph.load(ObjectId(bytes.fromhex(plan.commit.id)), None)
         found = rates_of(self._session.place, revision, anew=measure)
         seconds = cost.reading(plan.requests, plan.read_bytes).seconds(found.rates, plan.raw_bytes)
-        return replace(plan, seconds=seconds, measured=as_utc(found.time))
+        return replace(plan, commit=self._told(revision), seconds=seconds, measured=as_utc(found.time))
+
+    def _told(self, revision: "Revision") -> CommitInfo:
+        """Return a commit as people see it; of dropped data that are there still a note says so."""
+        from mvcs.repository.opened_commit import looked_at, open_for
+
+        return looked_at(self._session, open_for(self._session, revision, exact=False))
 
     def restore_figures(self, rev: str = "HEAD") -> RestoreFigures:
         """Say what restoring all values of a commit reads, and how long that takes where that was measured.
@@ -116,12 +123,16 @@ class Planning(Verbs):
         exact: bool,
     ) -> "tuple[CheckoutPlan, RestoreCost]":
         from mvcs.progress import SILENT
+        from mvcs.repository.opened_commit import asked_branches
         from mvcs.repository.sharing.remote_stores import addresses
         from mvcs.restore import open_reading, planned
 
         revision, path = session.resolver.resolve_file(rev)
         store = session.reader()
-        reading = open_reading(store, revision, SILENT, exact=exact, elsewhere=addresses(session))
+        branches = asked_branches(self._session, rev)
+        reading = open_reading(
+            store, revision, SILENT, exact=exact, elsewhere=addresses(session), branches=branches
+        )
         if path is not None:
             reading = reading.at(path)
         reads = _reads(reading.tree, target, tensors, strip_prefix)

@@ -61,14 +61,17 @@ class Restoring(Verbs):
             UsageError: torch is not installed, and arrays are not asked for.
             CorruptionError: the values are damaged.
         """
+        from mvcs.repository.opened_commit import looked_at, tell_left
         from mvcs.repository.whole_state import read_state
 
         revision = self._session.resolver.resolve(rev)
         found = read_state(self._session, revision, prefer_exact=prefer_exact, numpy=numpy)
-        self._note_lossy(found.reading)
-        self._note_whole(found.reading)
-        layer, lossy = found.reading.layer, found.reading.lossy
-        return Restored(found.state, self._session.info(revision), layer, lossy, list(found.damaged))
+        reading = found.reading
+        self._note_lossy(reading)
+        self._note_whole(reading)
+        tell_left(self._session, revision, reading.store, reading.tree)
+        info = looked_at(self._session, reading)
+        return Restored(found.state, info, reading.layer, reading.lossy, list(found.damaged))
 
     def restore_files(
         self,
@@ -91,7 +94,7 @@ class Restoring(Verbs):
             ConflictError: something that is stored nowhere would be overwritten; or a pull was stopped.
             UsageError: no file is named.
         """
-        from mvcs.repository.opened_commit import open_for
+        from mvcs.repository.opened_commit import looked_at, open_for
         from mvcs.repository.worktree.checkout import place_files
         from mvcs.repository.worktree.file_history import names_of
         from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
@@ -106,9 +109,9 @@ class Restoring(Verbs):
         session.require_top()
         refuse_unfinished(session, head_to_leave(session, forced=force))
         remove_leftovers(session.place)
-        reading = open_for(session, revision, exact=exact).of_files(names)
+        reading = open_for(session, revision, exact=exact, rev=rev).of_files(names)
         changed, unchanged = place_files(session, reading, force=force)
-        return RestoreReport(session.info(revision), changed, unchanged, reading.layer)
+        return RestoreReport(looked_at(session, reading), changed, unchanged, reading.layer)
 
     def export(
         self,
@@ -137,6 +140,7 @@ class Restoring(Verbs):
             CorruptionError: files go to a folder, and version control tools would act on one.
         """
         from mvcs.local import ExportLanding, Exports, Journal, stamps_of_files
+        from mvcs.repository.opened_commit import looked_at
         from mvcs.repository.worktree.export_obstacles import refuse_export, refuse_odd
         from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
         from mvcs.upkeep import remove_leftovers
@@ -159,7 +163,7 @@ class Restoring(Verbs):
             done = export_to(reading, where, tensors, strip_prefix, landing)
         Exports(self._session.place.local).note(landing.written)
         size = sum(written.stamp.size for written in landing.written.values())
-        info = self._session.info(reading.revision)
+        info = looked_at(self._session, reading)
         left_out = list(done.left_out)
         return ExportReport(
             info, str(path), done.tensors, size, left_out, reading.layer, done.kind, done.files

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
-from mvcs.reports import CatFile, CommitDetails, Diff, FileChange
+from mvcs.objects import ObjectId
+from mvcs.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ class Showing(Verbs):
 
     def show(self, rev: str = "HEAD") -> CommitDetails:
         """Return everything about a commit that its tree and footers tell."""
+        from mvcs.repository.opened_commit import looked_at
         from mvcs.repository.rates import restore_figures
         from mvcs.restore import show
 
-        reading = self._reading(rev)
-        info = self._session.info(reading.revision)
+        reading = self._reading(rev, tell=False)
+        info = looked_at(self._session, reading)
         try:
             found = show.details(reading, info)
         except NotFoundError:
@@ -36,7 +38,13 @@ class Showing(Verbs):
             found = show.details(reading, again)  # something of it was dropped while we looked
         with suppress(CorruptionError, NotFoundError):
             found = replace(found, restore=restore_figures(self._session.place, reading.revision))
-        return found
+        return replace(found, dropped=self._said_of_dropped(found.commit))
+
+    def _said_of_dropped(self, info: CommitInfo) -> str:
+        from mvcs.retention import said_of
+
+        drop = self._session.dropped.get(ObjectId(bytes.fromhex(info.id)))
+        return "" if drop is None else said_of(self._session.place.backend, drop, left=info.data_left)
 
     def show_file(self, name: str) -> "FileDetails":
         """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.

@@ -12,7 +12,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
-from mvcs.repository.opened_commit import open_for, refuse_without_data
+from mvcs.repository.opened_commit import looked_at, open_for, refuse_without_data
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index
@@ -80,7 +80,7 @@ def move_to(
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     interrupted_moves.end(session)
     _tell_left(session, left, revision)
-    info, parts = session.info(revision), reading.tree.parts
+    info, parts = looked_at(session, reading), reading.tree.parts
     return CheckoutReport(info, changed, stale, reading.layer, branch, unchanged, parts=parts)
 
 

@@ -25,8 +25,8 @@ class CommitRow:
         time: when it was made.
         step: of the run, if it has one.
         message: its first line, as far as it is shown.
-        raw_bytes: as handed over.
-        depth: as first written, until it was looked at.
+        raw_bytes: as handed over; 0 where its data were dropped.
+        depth: as first written, until it was looked at; None where its data were dropped.
         value_bytes: of its packs of the value layer; as first written, until it was looked at.
         exact_bytes: of those of its exact layer; likewise.
         cost: of restoring it; None until it was looked at.
@@ -38,7 +38,7 @@ class CommitRow:
     step: int | None
     message: str
     raw_bytes: int
-    depth: int
+    depth: int | None
     value_bytes: int
     exact_bytes: int
     cost: RestoreCost | None = None

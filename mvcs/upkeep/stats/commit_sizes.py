@@ -91,8 +91,18 @@ class CommitSizes:
             NotFoundError: that is nowhere, too.
             CorruptionError: it is damaged.
         """
-        name = revision.written.pack
-        return sum(self._pack(each, {}) for each in sorted({name, *self.store.catalog.attach(name).own}))
+        catalog, name = self.store.catalog, revision.written.pack
+        ending = catalog.attach(name)
+        catalog.attach_commit(name)
+        self._forget([name, *ending.needed])
+        tree = self.store.tree(revision.commit.tree)
+        # Where refs lead to its data all the same, they count as what they are.
+        names = {
+            half(chunk): role.value
+            for leaf, role in zip(tree.leaves, roles_of(tree), strict=True)
+            for chunk in leaf.tensor.chunk_ids()
+        }
+        return sum(self._pack(each, names) for each in sorted({name, *ending.own}))
 
     def _forget(self, needed: list[str]) -> None:
         self._met += 1

@@ -84,6 +84,7 @@ class _Look:
         )
         return StoreStats(
             commits=len(rows.rows),
+            dropped=sum(row.depth is None for _, row in every),
             raw_bytes=sum(row.raw_bytes for _, row in every),
             stored_bytes=total,
             value_bytes=value,
@@ -92,7 +93,7 @@ class _Look:
             classes=_classes(sizes),
             encodings=_encodings(sizes),
             branches=rows.branches(self._tips),
-            depths=_counted((row.depth for _, row in every), _DEPTHS),
+            depths=_counted((row.depth for _, row in every if row.depth is not None), _DEPTHS),
             restores=_restores([row.cost.stored_bytes for _, row in every if row.cost is not None]),
             largest=self._most(every, lambda row: row.bytes),
             dearest=self._most(every, self._dearness),
@@ -134,13 +135,12 @@ class _Look:
 
     @staticmethod
     def _look_at(row: CommitRow, revision: Revision, sizes: CommitSizes, dropped: DataDrops) -> None:
-        try:
-            taken = sizes.add(revision)
-        except UNREADABLE_ERRORS:
-            if dropped.get(revision.id) is None:
-                raise
+        # What was dropped counts as gone, be it that no collector came yet.
+        if dropped.get(revision.id) is not None:
             row.value_bytes, row.exact_bytes = sizes.add_rest(revision), 0
+            row.raw_bytes, row.depth = 0, None
         else:
+            taken = sizes.add(revision)
             row.value_bytes, row.exact_bytes = taken.value_bytes, taken.exact_bytes
             row.cost, row.depth = taken.cost, taken.cost.depth
 
@@ -163,7 +163,7 @@ class _Look:
                 row.raw_bytes,
                 row.value_bytes,
                 row.exact_bytes,
-                row.depth,
+                row.depth or 0,
                 row.cost.requests if row.cost else 0,
                 row.cost.stored_bytes if row.cost else 0,
                 self._seconds(row),
