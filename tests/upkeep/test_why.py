@@ -171,6 +171,21 @@ def test_what_is_gone_without_a_record_is_lost(repo):
     assert "it is lost" in found.notes[0]
 
 
+@pytest.mark.parametrize("rev", ["main~3", "main~1", "main"])
+def test_a_pack_that_is_not_there_names_the_commits_that_need_it(repo, tmp_path, rev):
+    name = repo._session.resolver.resolve(rev).written.pack
+    commit = repo.resolve(rev).id
+    (tmp_path / ".mvcs" / "packs" / name[:2] / f"{name}.pack").unlink()
+    with Repository.open(tmp_path) as again:
+        found = again.why(name[:20])
+    assert (found.kind, found.id, found.state, found.packs) == ("pack", name, "needed", [])
+    assert found.steps[-1].kind == "pack"
+    told, advice = found.notes
+    assert "not in the store" in told
+    assert rev == "main~3" or commit[:12] in told
+    assert "'mvcs repair'" in advice
+
+
 def test_odd_names_are_refused(repo):
     with pytest.raises(NotFoundError, match="no revision named"):
         repo.why("no such thing")

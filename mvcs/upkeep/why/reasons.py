@@ -16,6 +16,7 @@ from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, Why, WhyStep, as_utc
 from mvcs.store import UNREADABLE_ERRORS, CondemnedLog, ObjectStore, Standing
 from mvcs.upkeep.why.contents import EXACT_VALUES, Users, held_by
 from mvcs.upkeep.why.drops_told import DropsTold
+from mvcs.upkeep.why.lost_packs import LostPacks
 from mvcs.upkeep.why.named import PACK, Named, found_by
 from mvcs.upkeep.why.origins import Origin, Origins, Reached, reached
 from mvcs.upkeep.why.ways import COMMIT, Ways
@@ -155,8 +156,9 @@ class _Search:
             (name,) = packs
             drops = self._drops.of_names(None, packs)
             return Why(PACK, name, DROPPED, self._way_to_commit(drops[0].commit), [], drops=drops)
-        if (lost := self._named_by_commits(text)) is not None:
-            return lost
+        lost = LostPacks(self.place.backend, self._graph, self._origins, self._drops.packs)
+        if (found := lost.explain(text) or self._named_by_commits(text)) is not None:
+            return found
         raise NotFoundError(
             f"nothing in this store is called '{text}', nor does a commit name it",
             hint="a tensor's id names no object: 'mvcs show REV --json' has them; "

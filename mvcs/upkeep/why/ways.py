@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from mvcs.history import Revision
 from mvcs.objects import Kind, half
 from mvcs.reports import WhyStep
-from mvcs.store import ObjectStore, read_footer
+from mvcs.store import Backend, ObjectStore, read_footer
 from mvcs.upkeep.why.contents import Users, held_by
 from mvcs.upkeep.why.named import PACK, Named
 
-COMMIT = Kind.COMMIT.name.lower()
+COMMIT, ENDS = Kind.COMMIT.name.lower(), "which ends it"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ways:
         """
         if self.named.kind == COMMIT:
             return [] if revision.id == self.named.object else None
-        roles = self._roles(revision)
+        roles = roles_of(self.store.backend, revision)
         packs = self.named.names & roles.keys()
         if not packs:
             return None
@@ -43,17 +43,6 @@ class Ways:
         if self.users is None:
             return [WhyStep(PACK, pack, roles[pack])]
         return self._held(revision, self.users) or [WhyStep(PACK, pack, f"{roles[pack]}: it lies in there")]
-
-    def _roles(self, revision: Revision) -> dict[str, str]:
-        """Return the packs that a commit needs, each with what for."""
-        written = revision.written
-        footer = read_footer(self.store.backend, written.pack)
-        return {
-            **dict.fromkeys(footer.reach, "which it reads, of an earlier commit"),
-            **dict.fromkeys(written.exact_packs, "which holds its exact layer"),
-            **dict.fromkeys(footer.own, "which was written for it"),
-            written.pack: "which ends it",
-        }
 
     def _held(self, revision: Revision, users: Users) -> list[WhyStep] | None:
         tree, best = revision.commit.tree, None
@@ -65,3 +54,20 @@ class Ways:
             return None
         way = users.way_down(half(best[1]))
         return way if best[2].kind == "tree" else [best[2], *way]
+
+
+def roles_of(backend: Backend, revision: Revision) -> dict[str, str]:
+    """Return the packs that a commit needs, each with what for.
+
+    Raises:
+        CorruptionError: the pack that ends it cannot be read.
+        NotFoundError: likewise.
+    """
+    written = revision.written
+    footer = read_footer(backend, written.pack)
+    return {
+        **dict.fromkeys(footer.reach, "which it reads, of an earlier commit"),
+        **dict.fromkeys(written.exact_packs, "which holds its exact layer"),
+        **dict.fromkeys(footer.own, "which was written for it"),
+        written.pack: ENDS,
+    }
