@@ -4,17 +4,18 @@ Anybody may have written the record, so nothing is done on its word alone: a rep
 """
 
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import MvcsError
 from mvcs.local.records import LocalRecords
 from mvcs.refs import now_microseconds
-from mvcs.reports import FsckReport, Problem
+from mvcs.reports import FsckReport, Problem, as_utc
 
 SUBJECT, PACK = "findings", "pack"
 MOST, MOST_TEXT = 4096, 1000  # problems, and characters of each text
+_LATEST = 1 << 57  # microseconds, some thousand years from now
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,24 @@ class Findings:
         record = LocalRecords(local).read(SUBJECT)
         time, rows = record.get("time"), record.get("problems")
         found = tuple(_problems(rows)) if isinstance(rows, list) else ()
-        return cls(time if type(time) is int else None, found)
+        return cls(time if type(time) is int and 0 <= time < _LATEST else None, found)
+
+    def told(self, known: Collection[str] = ()) -> str | None:
+        """Say that something was found wrong and what to do; None where nothing was, or all of it is known.
+
+        Args:
+            known: subjects that a person hears of anyway.
+        """
+        left = [problem for problem in self.problems if problem.subject not in known]
+        packs = sum(problem.kind == PACK for problem in left)
+        if not left:
+            return None
+        when = (
+            "an earlier fsck" if self.time is None else f"the fsck of {as_utc(self.time):%Y-%m-%d %H:%M} UTC"
+        )
+        counts = {"damaged pack": packs, "other problem": len(left) - packs}
+        found = [f"{many} {what}{'s' * (many > 1)}" for what, many in counts.items() if many]
+        return f"{when} found {' and '.join(found)}: 'mvcs repair' mends that, or says what is lost"
 
 
 def save_findings(

@@ -1,6 +1,7 @@
 """Repair: what is damaged or missing comes again byte for byte, and what cannot is named tensor by tensor."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.local.findings import Findings
 from mvcs.local.records import LocalRecords
 from tests.repository.states import content, copied, state
@@ -184,6 +185,49 @@ def test_without_a_copy_it_says_what_is_lost(folder: Path) -> None:
     path.write_bytes(whole[path.relative_to(store).as_posix()])
     with Repository.open(folder / "work") as repo:
         assert repo.repair().losses == []
+
+
+def test_fsck_and_repair_count_alike_and_readers_name_the_same_place(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((64, 48)).astype(np.float32)
+    with Repository.init(tmp_path) as repo:
+        for number in range(COMMITS):
+            repo.commit({"w": weight + np.float32(number / 500)}, step=number, step_size=0.5)
+        assert repo.resolve("HEAD").depth == COMMITS - 1
+        pack = repo._session.resolver.resolve("step:0").written.pack
+        entries = repo._session.store.catalog.attach(pack).entries
+    entry = max(entries, key=lambda each: each.length)
+    path = next(tmp_path.rglob(f"{pack}.pack"))
+    data = path.read_bytes()
+    middle = entry.offset + entry.length // 2
+    path.write_bytes(data[:middle] + bytes(300) + data[middle + 300 :])
+    where = f"the entry at offset {entry.offset} does not match its checksum"
+    with Repository.open(tmp_path) as repo:
+        (found,) = repo.fsck().problems
+        assert where in found.message
+        assert f"{COMMITS} commits lose something by it" in found.message
+        for report in (repo.repair(execute=False), repo.repair()):
+            (left,) = report.problems
+            assert where in left.message
+            assert sorted(left.objects) == sorted(found.objects)
+            assert f"{COMMITS} commits lose something by it" in left.message
+            assert len({loss.commit for loss in report.losses}) == COMMITS
+        with pytest.raises(CorruptionError, match=where):
+            repo.checkout("step:0", numpy=True)
+
+
+def test_what_an_fsck_found_is_said_until_it_is_mended(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        turn(next((folder / "work" / ".mvcs" / "packs").rglob("*.pack")))
+        assert repo.status().problems == []
+        assert not repo.fsck().ok
+        (told,) = repo.status().problems
+        assert re.fullmatch(r"the fsck of 20.* UTC found 1 damaged pack: 'mvcs repair' mends that.*", told)
+        quick = repo.fsck(full=False)
+        assert (quick.ok, quick.notes[-1]) == (True, told)
+        assert told not in repo.fsck().notes
+        assert repo.repair().ok
+        assert repo.status().problems == []
+        assert all("found" not in note for note in repo.fsck(full=False).notes)
 
 
 def test_a_store_of_another_project_is_no_source(folder: Path, tmp_path: Path) -> None:

@@ -40,7 +40,14 @@ class Checking(Verbs):
         if level == FULL:
             note_checked(local, report)
         save_findings(local, report, None if level == FULL else level.takes)
-        return report
+        return self._with_earlier(report)
+
+    def _with_earlier(self, report: FsckReport) -> FsckReport:
+        """Add a note on what earlier checks found, and this one did not look for."""
+        from mvcs.local import Findings
+
+        told = Findings.load(self._session.place.local).told([one.subject for one in report.problems])
+        return report if told is None else replace(report, notes=[*report.notes, told])
 
     def _sampled(self, share: float) -> FsckReport:
         from mvcs.local import Sample, note_damaged, save_findings
@@ -69,7 +76,7 @@ class Checking(Verbs):
         read = sum(sizes[path] for path in due.paths)
         since = None if due.since is None else as_utc(due.since * 1_000_000)
         told = SampleReport(len(due.paths), read, due.done, as_utc(due.begun * 1_000_000), since)
-        return replace(report, sample=told)
+        return self._with_earlier(replace(report, sample=told))
 
     def repair(self, *, source: str | None = None, execute: bool = True) -> RepairReport:
         """Make good what checks found damaged, or what a check finds now where none found anything.

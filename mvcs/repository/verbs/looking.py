@@ -28,6 +28,7 @@ class Looking(Verbs):
 
     def status(self) -> Status:
         """Return where the working folder stands."""
+        from mvcs.local import Findings
         from mvcs.repository.worktree.status import FolderFiles, HeadPosition, conflicts_of
 
         session = self._session
@@ -40,7 +41,7 @@ class Looking(Verbs):
             branch,
             info,
             list(files.entries),
-            [*stands.problems, *files.problems],
+            [*stands.problems, *files.problems, *filter(None, [Findings.load(session.place.local).told()])],
             standing(session, branch, stands.head)
             if branch is not None and stands.head is not None
             else None,

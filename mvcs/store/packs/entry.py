@@ -215,39 +215,45 @@ def entry_end(data: Buffer, offset: int = 0) -> int:
     return _whole(as_array(data).data, offset)[1]
 
 
-def _whole(view: memoryview, offset: int) -> tuple[int, int]:
-    """Return the length of an entry's header, and the offset behind the entry, as `entry_end` does."""
+def _whole(view: memoryview, offset: int, start: int = 0) -> tuple[int, int]:
+    """Return the length of an entry's header, and the offset behind the entry, as `entry_end` does.
+
+    `start` is where the view begins in its pack: errors say where the entry lies in that.
+    """
+    place = start + offset
     if len(view) - offset < FRAME_BYTES:
-        raise CorruptionError(f"an entry at offset {offset} is truncated")
+        raise CorruptionError(f"an entry at offset {place} is truncated")
     magic, header_length, payload_length, stored = _FRAME.unpack_from(view, offset)
     end = offset + FRAME_BYTES + header_length + payload_length
     if magic != FRAME_MAGIC or end > len(view):
-        raise CorruptionError(f"no whole entry lies at offset {offset}")
+        raise CorruptionError(f"no whole entry lies at offset {place}")
     if checksum(view[offset + FRAME_BYTES : end]) != stored:
-        raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
+        raise CorruptionError(f"the entry at offset {place} does not match its checksum")
     return header_length, end
 
 
-def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
+def read_entry(data: bytes, offset: int = 0, start: int = 0) -> tuple[Entry, memoryview, int]:
     """Read one entry at `offset`: its header, its payload in the same memory, and the offset behind it.
+
+    `start` is where the data begin in their pack, as errors tell it.
 
     Raises:
         CorruptionError: it is truncated or damaged.
     """
     view = memoryview(data)
-    header_length, end = _whole(view, offset)
+    header_length, end = _whole(view, offset, start)
     framed = view[offset + FRAME_BYTES : end]
     return Entry.from_value(cbor.loads(framed[:header_length])), framed[header_length:], end
 
 
-def read_payload(data: bytes, entry: Entry) -> memoryview:
-    """Return the payload of the only entry in `data`, in the same memory.
+def read_payload(data: bytes, entry: Entry, start: int = 0) -> memoryview:
+    """Return the payload of the only entry in `data`, in the same memory; `start` is as in `read_entry`.
 
     Raises:
         CorruptionError: it is truncated or damaged, or another than `entry`.
     """
     view = memoryview(data)
-    header_length, end = _whole(view, 0)
+    header_length, end = _whole(view, 0, start)
     framed = view[FRAME_BYTES:end]
     # An entry has one encoding: to compare it takes a fraction of reading it.
     if framed[:header_length] != entry.item:

@@ -197,7 +197,7 @@ class DecodedEntries:
         path = pack_path(located.pack, exact=located.exact)
         data = read_part(self.backend, path, located.placed.offset, located.placed.length)
         try:
-            payload = read_payload(data, located.placed.entry)
+            payload = read_payload(data, located.placed.entry, located.placed.offset)
         except CorruptionError as error:
             raise DamagedEntryError(located, error.message) from error
         self.verification.saw(located.place)

@@ -152,7 +152,7 @@ class Inspection:
         entry = job.placed.entry
         try:
             data = self._store.backend.read(pack_path(job.pack), job.placed.offset, job.placed.length)
-            _, payload, _ = read_entry(data)
+            _, payload, _ = read_entry(data, start=job.placed.offset)
             pairs = zip(entry.bases, entry.members, strict=bool(entry.bases))
             bases = [self._base(base, member) for base, member in pairs]
             for base, member in zip(bases, entry.members, strict=bool(bases)):

@@ -95,7 +95,7 @@ class Rewriter:
         if not fits(self._filler.basing, entry, link.placed.length):
             return False
         data = read_part(self._source.backend, pack_path(link.pack), link.placed.offset, link.placed.length)
-        found, payload, _ = read_entry(data)
+        found, payload, _ = read_entry(data, start=link.placed.offset)
         if found != entry:
             raise CorruptionError(f"pack {link.pack[:12]} does not hold the entry that its footer names")
         self._filler.place(entry, payload, link.placed.ids)

@@ -1,12 +1,12 @@
 """Are the data of a commit there, or were they dropped on purpose? Else they are lost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cached_property
 
 from mvcs.errors import NotFoundError
 from mvcs.history import Revision
-from mvcs.objects import Tree
+from mvcs.objects import ObjectId, Tree
 from mvcs.restore import has_chunks, located_chunks, value_key
 from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore
@@ -26,6 +26,11 @@ class DataCheck:
     @cached_property
     def _drops(self) -> DataDrops:
         return DataDrops.of(self.store.backend)
+
+    @property
+    def dropped(self) -> Container[ObjectId]:
+        """The commits whose data were dropped on purpose."""
+        return self._drops.found.keys()
 
     def check(self, revision: Revision, tree: Tree) -> None:
         """Check that every chunk of a commit can be decoded, unless its data were dropped.

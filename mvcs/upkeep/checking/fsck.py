@@ -89,7 +89,7 @@ class Fsck:
             packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
             packs.folder(VALUE_FOLDER, level)
             packs.folder(EXACT_FOLDER, level)
-            packs.tell(self._report, self._commits.values())
+            packs.tell(self._report, self._commits.values(), self._given_up.dropped)
         refs.vanished(rows)
         # Before the refs are read again: what ended by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()

@@ -1,11 +1,12 @@
 """fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from mvcs.delta import Content
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
@@ -67,6 +68,7 @@ class PackCheck:
     _unreadable: dict[ObjectId, Cause] = field(default_factory=dict)
     _lost_at: dict[ChunkPlace, bool] = field(default_factory=dict)
     _footless: list[str] = field(default_factory=list)
+    _skipped: list[Located] = field(default_factory=list)
     _compared: set[ObjectId] = field(default_factory=set)
     _room: int = 0
 
@@ -120,15 +122,18 @@ class PackCheck:
             return error
         return None if name_of(data) == pack_name(path) else CorruptionError(OTHER_NAME)
 
-    def tell(self, report: Report, revisions: Iterable[Revision]) -> None:
+    def tell(self, report: Report, revisions: Iterable[Revision], dropped: Container[ObjectId] = ()) -> None:
         """Report what was found, one problem for each pack that is at fault: the worst come first.
 
         Args:
             report: is told of each.
             revisions: the commits of the store: those that lose something are named.
+            dropped: those of them whose data were dropped.
         """
+        for exact in (False, True) if self._unreadable else ():
+            self._spread([link for link in self._skipped if link.exact == exact])
         objects = {path: fault.objects for path, fault in self._faults.items()}
-        commits = losing(self.store, revisions, objects)
+        commits = losing(self.store, revisions, objects, dropped)
         for path in sorted(objects, key=lambda path: len(objects[path]), reverse=True):
             error = self._faults[path].told(
                 how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
@@ -143,6 +148,7 @@ class PackCheck:
                 self._without_footer(path, name, exact=exact)
             raise
         if level.decoded and not level.takes(path):
+            self._skipped += [Located(name, exact, placed, 0) for placed in footer.entries]
             return
         self.size += self.store.backend.size(path) or 0
         self.objects += sum(len(placed.ids) for placed in footer.entries)
@@ -255,6 +261,25 @@ class PackCheck:
                 return cause
             found = found.source
         return None
+
+    def _spread(self, links: Sequence[Located]) -> None:
+        """Go by footers through packs that were not read: what is near something unreadable is so, too."""
+        users: dict[ObjectId, list[Located]] = defaultdict(list)
+        for link in links:
+            for base in link.placed.entry.bases:
+                users[base.id].append(link)
+        for name in {link.pack for link in links if link.exact}:
+            self._leant(self.store, name)
+        queue = deque(links)
+        while queue:
+            link = queue.popleft()
+            cause = None if link.place in self._lost_at else self._known_cause(link)
+            if cause is None:
+                continue
+            for number in range(len(link.placed.ids)):
+                near = CorruptionError("what it is stored near cannot be read")
+                self._unread(cause, replace(link, member=number), near)
+            queue += chain.from_iterable(users[half(name)] for name in link.placed.ids)
 
     def _unread(self, cause: Cause, located: Located, error: MvcsError) -> None:
         """Note that an object cannot be read because of a pack, where something is damaged or missing."""
