@@ -6,6 +6,8 @@ from typing import Any
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
+from mvcs.objects import Blob, Kind
+from mvcs.progress import SILENT
 from mvcs.repository.session import Session
 from mvcs.restore import Reading, build_state, open_best, open_reading
 from mvcs.store import UNREADABLE_ERRORS, Located, pack_path
@@ -50,6 +52,20 @@ def read_state(session: Session, revision: Revision, *, prefer_exact: bool, nump
                 raise
             damaged = tuple(_damaged_packs(reading)) or _exact_packs(revision)
     raise AssertionError("the last attempt returns or raises")
+
+
+def is_whole(session: Session, revision: Revision) -> bool:
+    """Tell whether the values of a commit can be restored: their entries are there, and match checksums."""
+    try:
+        reading = open_reading(session.reader(), revision, SILENT)
+        store = reading.store
+        chunks = {chunk for leaf in reading.tree.leaves for chunk in leaf.value_chunks()}
+        for identifier, _ in reading.tree.blobs():
+            chunks.update(Blob.decode(store.read(Kind.BLOB, identifier)).chunks)
+        chains = (store.catalog.chain_of(store.catalog.locate(chunk)) for chunk in chunks)
+        return all(store.verification.entries(chain.links) for chain in chains)
+    except UNREADABLE_ERRORS:
+        return False
 
 
 def _damaged_packs(reading: Reading) -> Iterator[str]:

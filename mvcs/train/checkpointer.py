@@ -157,7 +157,8 @@ class Checkpointer:
         Raises:
             ConflictError: several runs may be meant.
             UsageError: the newest commit is not one of a training run, or does not fit; nothing is loaded.
-            MvcsError: its state cannot be read.
+            CorruptionError: something of its state is damaged or lost; the hint names the newest commit that
+                is whole, and says how to go on from that.
         """
         tip = self._line.find_tip(run)
         if tip is None:
@@ -171,7 +172,7 @@ class Checkpointer:
         return self._resume(tip, passed)
 
     def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
-        found = self._repo.restore(passed[-1].parents[0] if passed else tip.id)
+        found = resumption.restored(self._repo, passed[-1].parents[0] if passed else tip.id)
         loaded = self._parts.load(resumption.state_of_run(self._repo, found), f"commit {found.commit.short}")
         bounded = resumption.bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
         self._line.follow(found.commit, lossy=found.lossy, tip=tip)

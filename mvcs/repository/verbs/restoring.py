@@ -73,6 +73,16 @@ class Restoring(Verbs):
         info = looked_at(self._session, reading)
         return Restored(found.state, info, reading.layer, reading.lossy, list(found.damaged))
 
+    def is_whole(self, rev: str = "HEAD") -> bool:
+        """Tell whether the values of a commit can be restored: stored bytes are compared with checksums.
+
+        Raises:
+            NotFoundError: no such commit.
+        """
+        from mvcs.repository.whole_state import is_whole
+
+        return is_whole(self._session, self._session.resolver.resolve(rev))
+
     def restore_files(
         self,
         paths: Sequence[str | pathlib.Path] = (),

@@ -199,7 +199,7 @@ class DecodedEntries:
         try:
             payload = read_payload(data, located.placed.entry, located.placed.offset)
         except CorruptionError as error:
-            raise DamagedEntryError(located, error.message) from error
+            raise DamagedEntryError(located, error.message) from None
         self.verification.saw(located.place)
         return payload
 

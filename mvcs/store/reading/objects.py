@@ -287,9 +287,10 @@ class ObjectStore:
         except NotFoundError:
             raise
         except DamagedEntryError as error:
-            raise self._damaged(located, identifier, error, error.located) from error
+            # What is said of the entry says it all.
+            raise self._damaged(located, identifier, error, error.located) from None
         except CorruptionError as error:
-            raise self._damaged(located, identifier, error) from error
+            raise self._damaged(located, identifier, error) from None
         if not object_id(kind, content).startswith(identifier):
             raise self._damaged(located, identifier, None)
         return content

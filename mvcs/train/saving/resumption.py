@@ -4,15 +4,20 @@ The branch is found before, by `train.runs`: it may be one that the run went to 
 """
 
 import logging
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
-from mvcs.errors import UsageError
+from mvcs.errors import CorruptionError, LostError, MvcsError, UsageError
+from mvcs.objects import ABBREVIATED
 from mvcs.reports import CommitInfo, Restored
 from mvcs.repository import Repository
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state.parts import Loaded
 
 _logger = logging.getLogger("mvcs.train")
+
+TRIED = 16  # states before a damaged one that are looked at
 
 
 def weights_until_state(repo: Repository, tip: CommitInfo) -> list[CommitInfo] | None:
@@ -24,6 +29,36 @@ def weights_until_state(repo: Repository, tip: CommitInfo) -> list[CommitInfo] |
             return None
         commit = repo.resolve(commit.parents[0])
     return passed
+
+
+def restored(repo: Repository, commit: str) -> Restored:
+    """Return what a commit restores.
+
+    Raises:
+        CorruptionError: something of it is damaged or lost; the hint says which commit before it is whole.
+    """
+    try:
+        return repo.restore(commit)
+    except (CorruptionError, LostError) as error:
+        found = error
+    # Outside of the handler: what went on inside the store says no more than its message does.
+    raise CorruptionError(
+        f"the run cannot go on from commit {commit[:ABBREVIATED]}: {found.message}",
+        hint="; ".join(filter(None, [_way_on(repo, commit), found.hint])),
+    )
+
+
+def _way_on(repo: Repository, commit: str) -> str:
+    """Say which is the newest whole state of a run before a commit, and how a run goes on from that."""
+    with suppress(MvcsError):
+        before = (info for info in repo.log(commit) if info.run and not info.weights_only)
+        for info in islice(before, 1, TRIED):
+            if repo.is_whole(info.id):
+                return (
+                    f"step {info.step}, commit {info.short}, is the newest before it that is whole: "
+                    f"after 'mvcs branch NAME {info.short}', branch='NAME' goes on from there"
+                )
+    return f"no state of a run among the {TRIED} before it is whole"
 
 
 def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:
