@@ -34,6 +34,24 @@ def test_remotes(mvcs):
     mvcs("remote", "remove", "lab", code=3)
 
 
+def test_a_remote_is_another_store(history, tmp_path):
+    (tmp_path / "link").symlink_to(history.folder)
+    local = history.folder / ".mvcs"
+    for url in (".", ".mvcs", history.folder, tmp_path / "link", tmp_path / "link/.mvcs", f"file://{local}"):
+        said = history("remote", "add", "mirror", url, code=2).err
+        assert "remote 'mirror' would be the store of this repository itself" in said
+        assert "hint: a remote is another store" in said
+    assert history.json("remote") == {}
+    history("remote", "add", "mirror", tmp_path / "there")
+    assert "this repository itself" in history("remote", "set-url", "mirror", ".mvcs", code=2).err
+    (tmp_path / "there").symlink_to(local)
+    assert "this repository itself" in history("push", "mirror", code=2).err
+    history("remote", "add", "nowhere", "/proc/nope")
+    said = history("push", "nowhere", code=7).err
+    assert "no store can be made at '/proc/nope': cannot write" in said
+    assert "'mvcs remote set-url nowhere URL' names another place" in said
+
+
 def test_push_says_what_moved(history, tmp_path):
     history("remote", "add", "origin", tmp_path / "shared")
     first = history.json("push", "origin", "main")

@@ -3,16 +3,17 @@
 import pathlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
-from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.local import Place, check_place, open_described
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.local import Description, Place, adopt, check_place, open_described
 from mvcs.local_files import real_path
 from mvcs.remotes import TransferSide
 from mvcs.repository.session import Session
-from mvcs.store import ObjectStore, refuse_changes
+from mvcs.store import Backend, ObjectStore, refuse_changes
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
@@ -48,8 +49,9 @@ class RemoteStore:
         """Remember where it lies; options that are not given stay as they are.
 
         Raises:
-            UsageError: the URL will not do, or it or an option is secret.
+            UsageError: the URL will not do, or is that of this very store; or it or an option is secret.
         """
+        self._refuse_itself(session)
         section = f"remote.{self.name}"
         check_place(session.place.trust, section, self.url, self.options, plain=plain)
         session.place.config.connect(section, _absolute(session, self.url), self.options, plain=plain)
@@ -59,18 +61,51 @@ class RemoteStore:
 
         Raises:
             NotFoundError: no store is where it should lie.
+            StorageError: none can be made there.
+            UsageError: it is this very store.
             UnsupportedFormatError: a newer mvcs upgraded one of the two stores, so that packs of it have no
                 place in the other.
         """
         place = session.place
         refuse_changes(place.backend)
-        backend = open_described(self.url, self.options, place.description if make else None, place.trust)
+        self._refuse_itself(session)
+        backend = self._opened(place, place.description if make else None)
         refuse_changes(backend)
         if not backend.exclusive:
             session.warn(
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
             )
         return TransferSide.of(ObjectStore(backend, session.store.memory))
+
+    def _opened(self, place: Place, project: Description | None) -> Backend:
+        try:
+            return open_described(self.url, self.options, project, place.trust)
+        except (NotFoundError, StorageError) as error:
+            if error.hint is not None or project is None:
+                raise
+            where = without_secrets(self.url)
+            raise StorageError(
+                f"no store can be made at '{where}': {error.message}",
+                hint=f"'mvcs remote set-url {self.name} URL' names another place",
+            ) from error
+
+    def _refuse_itself(self, session: Session) -> None:
+        """Refuse the store that is at work here, by whichever name."""
+        there = ""
+        with suppress(MvcsError):  # what is wrong with an address is told where it is opened
+            there = adopt(self.url, session.place.trust)
+        if _is_same(there, session.place.backend.url):
+            raise UsageError(
+                f"remote '{self.name}' would be the store of this repository itself",
+                hint="a remote is another store: give a folder elsewhere, or the address of a bucket",
+            )
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two addresses are of one store: folders count with links followed."""
+    if "://" in one or "://" in other:
+        return one.rstrip("/") == other.rstrip("/")
+    return bool(one) and real_path(one) == real_path(other)
 
 
 def store_of(session: Session, name: str) -> Place:
