@@ -1,6 +1,7 @@
 """Small files of one machine: replaced whole, changed by one process at a time, and swept when it died."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -279,7 +280,9 @@ def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
-        raise StorageError(f"cannot lock '{path}': {(error.strerror or str(error)).lower()}") from error
+        hint = "move it away" if error.errno in (errno.EISDIR, errno.ELOOP) else None
+        why = (error.strerror or str(error)).lower()
+        raise StorageError(f"cannot lock '{path}': {why}", hint=hint) from error
     try:
         _take(descriptor, path, patience)
         yield

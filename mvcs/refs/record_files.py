@@ -9,11 +9,10 @@ from mvcs.objects import is_record_name, record_name, record_number
 from mvcs.refs.damage import UNREAD, UNREADABLE, DamagedRecord, FoundRecord, mending
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import MAX_RECORD, RefRecord, digest_of
-from mvcs.store import Backend
+from mvcs.store import NO_FILE, Backend
 
 # What a disk says of one file, and not of all of them or of this process.
-_NO_FILE = {errno.EISDIR, errno.ENOTDIR}
-_OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
+_OF_ONE_FILE = NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 _GAP = 8  # records in a row that are not all lost where later ones are there
 _MOST_STEPS = 64  # beyond which a listing costs less
@@ -137,5 +136,5 @@ class RecordFiles:
             if not (self._backend.near and isinstance(cause, OSError) and cause.errno in _OF_ONE_FILE):
                 raise
             # What is no file lies where a record was: whoever moves it away hides that there was one.
-            hint = None if cause.errno in _NO_FILE else error.hint
+            hint = None if cause.errno in NO_FILE else error.hint
             raise CorruptionError(error.message, hint=hint) from error

@@ -4,6 +4,7 @@ from .backend.clock import store_time
 from .backend.counted import Counted
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
+from .backend.odd_files import NO_FILE, is_no_file, odd_is_damage
 from .backend.overlay import Overlay
 from .backend.probe import probe_exclusive_create
 from .condemned.log import CondemnedLog
@@ -65,6 +66,7 @@ __all__ = [
     "MAX_ANCESTORS",
     "MAX_FILE",
     "MOVED_BASES",
+    "NO_FILE",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",
     "UNREADABLE_ERRORS",
@@ -107,10 +109,12 @@ __all__ = [
     "has_upgrade",
     "how_to_get_back",
     "inspect_pack",
+    "is_no_file",
     "is_whole_pack",
     "links_behind",
     "make_folder",
     "name_of",
+    "odd_is_damage",
     "open_backend",
     "pack_fits",
     "pack_name",

@@ -14,6 +14,7 @@ from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.local_files import sweep, sweep_begun, sync_folder, temporary_name
 from mvcs.store.backend.base import TEMPORARY_FOLDER, Backend, Names
 from mvcs.store.backend.begun_folder import begin_folder
+from mvcs.store.backend.odd_files import ODD_HINT
 from mvcs.store.backend.staged import Staged, TemporaryFile
 
 _HINTS = {
@@ -21,6 +22,9 @@ _HINTS = {
     errno.EDQUOT: "the quota is used up; free some space and run the command again",
     errno.EROFS: "the file system is read-only; choose another place with --store",
     errno.EACCES: "check the permissions of the folder",
+    errno.EEXIST: ODD_HINT,
+    errno.EISDIR: ODD_HINT,
+    errno.ENOTDIR: ODD_HINT,
     errno.EPERM: "the file system refused; hard links are needed for safe ref updates",
 }
 _FANNED_OUT = re.compile(r"[a-z]+/[0-9a-f]{2}/[^/]+")  # files whose folder is one of many that are alike
@@ -328,7 +332,7 @@ def _opened(path: pathlib.Path) -> IO[bytes]:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         odd = OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        raise StorageError(f"'{path}' is not a file", hint="move it out of the store") from odd
+        raise StorageError(f"'{path}' is not a file", hint=ODD_HINT) from odd
     return os.fdopen(descriptor, "rb")
 
 

@@ -6,6 +6,7 @@ from itertools import count
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import MAX_NUMBER, is_record_name, record_number
 from mvcs.store.backend import Backend
+from mvcs.store.backend.odd_files import odd_is_damage
 from mvcs.store.condemned.record import FOLDER, MAX_PACKS, MAX_RECORD, CondemnedRecord, Standing, record_path
 
 FURTHEST = 1 << 12  # numbers between two records: what lies further away is none of the log
@@ -95,7 +96,9 @@ class CondemnedLog:
 
     def _load(self, number: int) -> CondemnedRecord:
         path = record_path(number)
-        record = CondemnedRecord.decode(self._backend.read_small(path, MAX_RECORD))
+        with odd_is_damage():
+            data = self._backend.read_small(path, MAX_RECORD)
+        record = CondemnedRecord.decode(data)
         if record.number != number:
             raise CorruptionError(f"'{path}' lies under the number of another record")
         return record

@@ -7,6 +7,7 @@ from itertools import islice
 
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.store.backend import Backend
+from mvcs.store.backend.odd_files import odd_is_damage
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
@@ -42,11 +43,12 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
 
     Raises:
         NotFoundError: the pack is not there.
-        CorruptionError: its end is damaged.
+        CorruptionError: its end is damaged, or it is no file.
     """
     path = pack_path(name, exact=exact)
     try:
-        end = backend.read(path, -TAIL_GUESS)
+        with odd_is_damage():
+            end = backend.read(path, -TAIL_GUESS)
         tail = Tail.parse(end)
         wanted = tail.footer_length + TRAILER_BYTES
         if wanted > len(end):
@@ -57,7 +59,7 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
             error.message, hint=f"{how_to_get_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
         ) from error
     except CorruptionError as error:
-        raise CorruptionError(f"pack '{path}': {error.message}", hint=_TOUCHED) from error
+        raise CorruptionError(f"pack '{path}': {error.message}", hint=error.hint or _TOUCHED) from error
 
 
 def commit_footers(backend: Backend, known: Collection[str] = ()) -> Iterator[tuple[Footer, set[str]]]:
@@ -85,11 +87,12 @@ def read_part(backend: Backend, path: str, offset: int, length: int) -> bytes:
 
     Raises:
         NotFoundError: the pack is not there.
-        CorruptionError: it ends before that part does.
+        CorruptionError: it ends before that part does, or is no file.
         StorageError: it could not be read.
     """
     try:
-        return backend.read(path, offset, length)
+        with odd_is_damage():
+            return backend.read(path, offset, length)
     except StorageError:
         size = backend.size(path)
         if size is None or size >= offset + length:

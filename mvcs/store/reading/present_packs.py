@@ -2,6 +2,7 @@
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.store.backend import Backend
+from mvcs.store.backend.odd_files import odd_is_damage
 from mvcs.store.packs.pack import MAX_FILE, name_of
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.upgrades import MOVED_BASES, has_upgrade
@@ -33,6 +34,7 @@ def is_whole_pack(backend: Backend, name: str, *, exact: bool = False) -> bool:
         StorageError: it cannot be read.
     """
     try:
-        return name_of(backend.read_small(pack_path(name, exact=exact), MAX_FILE)) == name
+        with odd_is_damage():
+            return name_of(backend.read_small(pack_path(name, exact=exact), MAX_FILE)) == name
     except (CorruptionError, NotFoundError):
         return False

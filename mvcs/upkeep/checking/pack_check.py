@@ -81,6 +81,7 @@ class PackCheck:
             self._room = max(_LEAST_RESTORED, _MOST_RESTORED * stored)
         # The base of an object of an exact layer may lie in any pack of that layer.
         names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
+        names += self._unlisted(names) if exact else ()
         for name in names:
             try:
                 self.store.catalog.attach(name, exact=exact)
@@ -104,6 +105,12 @@ class PackCheck:
                 self._wrong(path, error)
             self.progress.advance(1)
         self.progress.finish()
+
+    def _unlisted(self, names: Collection[str]) -> list[str]:
+        """Return packs of layers that lie there and are not listed, as a folder of that name is not."""
+        backend, listed = self.store.backend, set(names)
+        unlisted = [name for name in self.layers if name not in listed] if backend.near else []
+        return [name for name in unlisted if backend.size(pack_path(name, exact=True)) is not None]
 
     def _hashed(self, paths: Sequence[str]) -> None:
         """Compare packs with their names side by side, and do no more with them."""

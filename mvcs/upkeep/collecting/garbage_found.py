@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from mvcs.config import DAY_SECONDS
-from mvcs.errors import StorageError
+from mvcs.errors import MvcsError, StorageError
 from mvcs.local import Place, journal_remains, packs_at_work
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
 from mvcs.local_files import maker_of
@@ -47,8 +47,17 @@ def find(place: Place, sizes: dict[str, int], unneeded: Collection[str], clock: 
     for path in sorted(paths):
         yield from _aged(backend, path, sizes[path], now, KILLED if path in dead else UNREACHED)
     for path in names:
-        if backend.inside(path):
+        if backend.inside(path) and _is_file(backend, path):
             yield from _aged(backend, path, backend.size(path) or 0, now, UNFINISHED)
+
+
+def _is_file(backend: Backend, path: str) -> bool:
+    """Tell whether a file lies there that can be read: nothing else is a writer's."""
+    try:
+        backend.head(path, 1)
+    except MvcsError:
+        return False
+    return True
 
 
 def _dead(place: Place) -> set[str]:

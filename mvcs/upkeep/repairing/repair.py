@@ -143,8 +143,9 @@ class Repair:
 
     @staticmethod
     def _losses(store: ObjectStore, revisions: Iterable[Revision]) -> list[Loss]:
-        drops = DropLog(store.backend).survey()[0]
-        given_up = {name for drop in drops for name in drop.packs}
+        given_up = set[str]()
+        with contextlib.suppress(MvcsError):  # it was told what is wrong with them
+            given_up = {name for drop in DropLog(store.backend).survey()[0] for name in drop.packs}
         return list(Losses(store, given_up).of(revisions))
 
 

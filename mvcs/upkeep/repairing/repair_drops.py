@@ -16,6 +16,7 @@ from mvcs.store import (
     UNREADABLE_ERRORS,
     ObjectStore,
     has_upgrade,
+    odd_is_damage,
     pack_path,
     read_footer,
 )
@@ -47,7 +48,13 @@ class DropRepair:
     def run(self) -> None:
         """Mend each record that is damaged; one that a newer version wrote is left alone."""
         backend = self.wanted.store.backend
-        for path in backend.list(_FOLDER):
+        try:
+            with odd_is_damage():
+                paths = backend.list(_FOLDER)
+        except CorruptionError as error:
+            self.note(f"{error.message}; it was left alone")
+            return
+        for path in paths:
             if is_record_name(path.rpartition("/")[2]):
                 data = b""  # of what is larger than a record nothing can be turned back
                 try:

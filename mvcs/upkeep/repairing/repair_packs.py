@@ -9,7 +9,16 @@ from itertools import islice
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.progress import Progress
 from mvcs.reports import Mended
-from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, is_whole_pack, name_of
+from mvcs.store import (
+    MAX_FILE,
+    Backend,
+    Footer,
+    ObjectStore,
+    inspect_pack,
+    is_no_file,
+    is_whole_pack,
+    name_of,
+)
 from mvcs.upkeep.repairing.rebuilding import Rebuilding
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
@@ -64,6 +73,7 @@ class PackRepair:
     mended: list[Mended] = field(default_factory=list)
     _partly: set[PackKey] = field(default_factory=set)
     _hopeless: set[PackKey] = field(default_factory=set)
+    _odd: set[PackKey] = field(default_factory=set)
 
     def run(self, suspects: Iterable[PackKey]) -> set[PackKey]:
         """Bring what is missing, and those of the suspects that are damaged; return what could not be had.
@@ -89,6 +99,8 @@ class PackRepair:
             names = doubted | self.wanted.names()
             owed = sorted(key for key in names - tried if not self._is_there(key, key in doubted))
             tried |= names
+            lost |= {key for key in owed if self._is_odd(key)}
+            owed = [key for key in owed if key not in self._odd]
             if not owed:
                 return lost
             self.progress.start("mending packs", len(owed), "packs")
@@ -126,12 +138,28 @@ class PackRepair:
 
     def _is_there(self, key: PackKey, doubted: bool) -> bool:  # noqa: FBT001 - called by position alone
         if not doubted:
-            return self.store.backend.size(key.path) is not None
+            near = self.store.backend.near
+            return self.store.backend.size(key.path) is not None and not (near and self._is_odd(key))
         try:
             return is_whole_pack(self.store.backend, key.name, exact=key.exact)
         except StorageError as error:  # a disk that does not give one file may give others
             self.note(error.message)
             return False
+
+    def _is_odd(self, key: PackKey) -> bool:
+        """Tell whether something lies there that is no file: nothing can take its place."""
+        try:
+            self.store.backend.head(key.path, 1)
+        except NotFoundError:
+            return False
+        except StorageError as error:
+            if not is_no_file(error):
+                return False  # it is told where the pack is read
+            if key not in self._odd:
+                self._odd.add(key)
+                self.note(f"{error.message}, so it was left alone: {error.hint}, and run 'mvcs repair' again")
+            return True
+        return False
 
     def _copies(self, keys: Sequence[PackKey]) -> Iterator[Copy | None]:
         remaining = iter(keys)

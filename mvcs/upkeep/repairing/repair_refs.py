@@ -87,7 +87,10 @@ class RefRepair:
 
     def _turn_back_record(self, path: str, number: int, above: FoundRecord | None) -> None:
         wanted = above.previous if isinstance(above, RefRecord) else None
-        data = self.store.backend.read_small(path, MAX_RECORD)
+        try:
+            data = self.store.backend.read_small(path, MAX_RECORD)
+        except StorageError:
+            return  # of what a disk does not give, or what is no file, no bit can be turned back
         records = TurnedRecords(self.store.backend, self.aside, self.mended)
         records.turn_back(path, data, lambda tried: _is_record(tried, number, wanted))
 
