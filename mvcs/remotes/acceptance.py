@@ -74,7 +74,7 @@ class Acceptance:
         self._needs = Needs(self.here.store.backend, self.remembered.needs)
         claimed = {name for revision in self.known.values() for name in revision.written.exact_packs}
         exact = exact_packs(self.here.store.backend)
-        anew = has_upgrade(self.there.store.backend, MOVED_BASES)
+        anew = any(has_upgrade(side.store.backend, MOVED_BASES) for side in (self.here, self.there))
         self._claims = Claims(self.known, claimed | exact, anew)
 
     def mend(self, *, verify: bool) -> set[str]:

@@ -127,3 +127,15 @@ def test_a_push_goes_by_packs_that_count_where_one_that_is_there_has_lost_its_ba
         repo.add_remote("copy", str(tmp_path / "copy"))
         repo.push("copy")
     same(tmp_path / "copy", far)
+
+
+def test_commits_come_that_stand_on_what_was_stored_anew_here_alone(tmp_path: Path) -> None:
+    history = made(tmp_path / "theirs", 4, bounded=True, rows=8)
+    Repository.clone(f"file://{history.folder}/.mvcs", tmp_path / "ours").close()
+    with Repository.open(tmp_path / "ours") as ours:
+        assert ours.compact(max_depth=1).ended
+        new = grow(history, 4, bounded=True, rows=8)
+        ours.pull()
+        assert ours.resolve("HEAD").id == new
+        assert content(ours, "HEAD") == history.contents[new]
+        assert ours.fsck().ok
