@@ -106,6 +106,24 @@ class Acceptance:
         self.remembered.damaged -= {name for name, whole in self._whole.items() if whole}
         return lost
 
+    @property
+    def most_owed(self) -> int:
+        """Bytes of all packs that are there and not here, whatever they are for."""
+        return self._bytes_of(self._packs.there.keys() - self._packs.here.keys())
+
+    def owed(self, revisions: Iterable[Revision]) -> int:
+        """Return the bytes of packs that commits need and that are not here, by footers over there."""
+        names: set[str] = set()
+        for part in _parts(revisions):
+            with suppress(*UNFIT):  # the one that fails is refused when it is looked at
+                self.there.store.catalog.attach_all(revision.written.pack for revision in part)
+            for revision in part:
+                with suppress(*UNFIT):
+                    needed = self.there.store.catalog.attach(revision.written.pack).needed
+                    names.update(name for name in (*needed, revision.written.pack) if not self._has(name))
+            self.there.store.catalog.keep(())
+        return self._bytes_of(names)
+
     def take(self, revisions: Iterable[Revision]) -> None:
         """Take commits, parents first; those that are not what they promise are refused.
 

@@ -62,6 +62,15 @@ class _Line:
         return self.record.target or ObjectId(b"")
 
 
+def _refuse_without_room(terms: TransferTerms, acceptance: Acceptance, lines: list[_Line]) -> None:
+    """See that everything has room before any of it comes; footers are read only where that is in doubt."""
+    if terms.room is None or not terms.room.is_near(acceptance.most_owed):
+        return
+    owed = acceptance.owed(revision for line in lines for revision in line.new)
+    if owed and terms.room.is_near(owed):
+        raise terms.room.no_room(owed)
+
+
 def _text(kind: str, name: str) -> str:
     return f"{'tag' if kind == TAGS else 'branch'} '{name}'"
 
@@ -87,7 +96,7 @@ def fetch_refs(
 
     Raises:
         CorruptionError: a name or note over there is none; no ref here was changed.
-        StorageError: a store or the disk refused; the next fetch goes on from there.
+        StorageError: a store or the disk refused, and the next fetch goes on from there; or there is no room.
     """
     heads, tags = there.refs.survey(HEADS), there.refs.survey(TAGS)
     _check_names(name for survey in (heads, tags) for name in (*survey.whole, *survey.damaged))
@@ -99,6 +108,7 @@ def fetch_refs(
         acceptance = Acceptance(here, there, known, quarantine, *given)
         lost = acceptance.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
+        _refuse_without_room(terms, acceptance, lines)
         acceptance.take(revision for line in lines for revision in line.new)
         # A name here stood there already, and what it needs was lost.
         again = (revision for line in lines if line.record.target in named for revision in line.new)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
@@ -34,6 +35,18 @@ class RefToPush:
     record: RefRecord
 
 
+class Room(Protocol):
+    """How much a store may hold."""
+
+    def is_near(self, more: int) -> bool:
+        """Tell whether packs would take more than they may, once so many bytes more are there."""
+        ...
+
+    def no_room(self, more: int) -> MvcsError:
+        """Return the error for so many bytes that have no room."""
+        ...
+
+
 @dataclass(frozen=True)
 class TransferTerms:
     """How an exchange goes.
@@ -51,6 +64,7 @@ class TransferTerms:
         announce: is told the paths of packs before the first of them is copied.
         allow: is told what a pack from over there unpacks to, and raises where that is too much.
         dropped: commits over there whose data were given up on purpose.
+        room: whether what comes has room; None where there is no limit.
     """
 
     author: str
@@ -63,6 +77,7 @@ class TransferTerms:
     announce: Callable[[Iterable[str]], None] | None = None
     allow: Callable[[int], None] = lambda _: None
     dropped: Container[ObjectId] = frozenset()
+    room: Room | None = None
 
 
 @dataclass(frozen=True)

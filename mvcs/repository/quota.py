@@ -1,6 +1,7 @@
 """How much a store may hold: a commit that would pass it lets old ones go first, and else is refused."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mvcs.config import MAX_BYTES, Config
 from mvcs.errors import StorageError
@@ -17,8 +18,19 @@ _AT_ONCE = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' del
 _RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
 
 
+class Wish(NamedTuple):
+    """What there is no room for: what was not done with it, and what it is called."""
+
+    done: str
+    what: str
+
+
+COMMIT = Wish("committed", "this commit")
+FETCH = Wish("fetched", "what is missing here")
+
+
 class NoRoomError(StorageError):
-    """A commit would pass the quota of its store; nothing of it is there.
+    """What was to be written would pass the quota of a store; nothing of it is there.
 
     Attributes:
         more: bytes that it would have added.
@@ -98,31 +110,40 @@ class Quota:
         """Return the bytes of every pack by its path."""
         return self.backend.sizes(VALUE_FOLDER) | self.backend.sizes(EXACT_FOLDER)
 
-    def refusal(self, graph: Graph, refs: RefStore, more: int = 0, waiting: int = 0) -> NoRoomError:
-        """Return the error for a commit for which there is no room.
+    def no_room(self, more: int) -> NoRoomError:
+        """Return the error for so many bytes, before anything was done to have room for them."""
+        found = NoRoomError(f"{as_size(more)} more have no room under {MAX_BYTES}", hint=_RAISE)
+        found.more = more
+        return found
+
+    def refusal(
+        self, graph: Graph, refs: RefStore, more: int = 0, waiting: int = 0, wish: Wish = COMMIT
+    ) -> NoRoomError:
+        """Return the error for what there is no room for.
 
         Args:
             graph: the history.
             refs: its branches.
-            more: bytes that the commit would have added.
+            more: bytes that it would have added.
             waiting: bytes that nothing needs any more, and that are not deleted yet.
+            wish: what that was.
         """
         sizes = {name: size for path, size in self.sizes().items() if (name := pack_name(path))}
         limit, taken = self.limit or 0, sum(sizes.values())
         self._taken = taken
-        wish = f", this commit {as_size(more)} more" if more else ""
+        adds = f", {wish.what} {as_size(more)} more" if more else ""
         said = (
-            f"the store takes {as_size(taken)}{self._layers()}{wish}, and {MAX_BYTES} allows {as_size(limit)}"
+            f"the store takes {as_size(taken)}{self._layers()}{adds}, and {MAX_BYTES} allows {as_size(limit)}"
         )
         tips = sum(sizes.get(name, 0) for name in self._needed_now(graph, refs))
         if tips > limit:
             alone = f"what the tips of branches need takes {as_size(tips)} alone"
-            found = NoRoomError(f"nothing was committed: {said}; {alone}", hint=_RAISE)
+            found = NoRoomError(f"nothing was {wish.done}: {said}; {alone}", hint=_RAISE)
         else:
             hint = "'mvcs retention set' says which old commits may go"
             if waiting:
                 hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them, and {_AT_ONCE}"
-            found = NoRoomError(f"nothing was committed: {said}", hint=f"{hint}; {_RAISE}")
+            found = NoRoomError(f"nothing was {wish.done}: {said}", hint=f"{hint}; {_RAISE}")
         found.more = more
         return found
 

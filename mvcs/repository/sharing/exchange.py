@@ -196,6 +196,7 @@ def incoming(
 
     Raises:
         NotFoundError: no store is there, or this one is bare.
+        NoRoomError: what is missing here would pass the quota; none of it came.
     """
     there = remote.open(session, make=False)
     here = TransferSide(session.store, session.graph, session.refs)
@@ -220,9 +221,11 @@ def incoming(
             remembered=known,
             allow=allow,
             dropped=DataDrops.of(there.store.backend).found.keys(),
+            room=None if session.quota.limit is None else session.quota,
         )
         received = fetch_refs(here, there, remote.name, terms, local / INCOMING_FOLDER)
     sent = received.sent
+    session.quota.note(sent.bytes)
     for revision in sent.revisions:
         session.indexing.record(session.graph.get(revision.id))
     return FetchReport(remote.name, updates(received.moved), sent.packs, sent.bytes, sent.mended), received

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.refs import HEADS, REMOTES
 from mvcs.reports import FetchReport, PullReport, PushReport
+from mvcs.repository.quota import FETCH, NoRoomError
 from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.repository.sharing.upstreams import Upstream, follow, remote_of, upstream_of
-from mvcs.repository.verbs.base import Verbs
+from mvcs.repository.verbs.room import Roomy
 
 if TYPE_CHECKING:
     from mvcs.history import Revision
     from mvcs.remotes import FetchResult
 
 
-class Sharing(Verbs):
+class Sharing(Roomy):
     """Verbs that share."""
 
     def push(  # noqa: PLR0913 - the verb's own keywords
@@ -79,30 +80,52 @@ class Sharing(Verbs):
         Raises:
             CorruptionError: branches over there lead to what is missing or damaged, and were left out; or
                 packs are missing or damaged here, and the remote has no whole copy.
+            StorageError: what is missing here would pass `store.max_bytes`, also after old commits went that
+                no rule keeps; none of it came.
         """
-        from mvcs.repository.sharing.exchange import incoming
-
         source = RemoteStore.named(self._session, remote or self._usual_remote())
-        report, received = incoming(self._session, source, read_back=verify)
+        report, received = self._incoming(source, read_back=verify)
         if received.problem is not None:
             raise received.problem
         return report
 
     def pull(self, remote: str | None = None, branch: str | None = None) -> PullReport:
-        """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`."""
+        """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`.
+
+        Raises:
+            StorageError: what is missing here would pass `store.max_bytes`; see `fetch`.
+        """
         from mvcs.repository.naming.fast_forward import forward
-        from mvcs.repository.sharing.exchange import incoming
 
         session, current = self._session, self._session.branch
         if current is None:
             raise UsageError("HEAD is detached", hint="switch to a branch first")
         wanted = self._pulled(current, remote, branch)
-        report, received = incoming(session, RemoteStore.named(session, wanted.remote))
+        report, received = self._incoming(RemoteStore.named(session, wanted.remote))
         theirs = self._taken_from(wanted, received)
         done = forward(session, current, wanted, theirs)
         if received.problem is not None:
             raise received.problem
         return PullReport(report, done.files, fast_forward=done.moved)
+
+    def _incoming(
+        self, source: RemoteStore, *, read_back: bool = False, attempts: int = 3
+    ) -> tuple[FetchReport, "FetchResult"]:
+        """Fetch; where there is no room, make some, and look at both stores once more.
+
+        Then more may be missing: what went here is what commits over there still lean on.
+        """
+        from mvcs.repository.sharing.exchange import incoming
+
+        session = self._session
+        try:
+            return incoming(session, source, read_back=read_back)
+        except NoRoomError as error:
+            made = self._made_room(error.more)
+            if attempts == 1 or not made.suffices:
+                quota, waiting = session.quota, made.waiting
+                raise quota.refusal(session.graph, session.refs, error.more, waiting, FETCH) from error
+        return self._incoming(source, read_back=read_back, attempts=attempts - 1)
 
     def _usual_remote(self, branch: str | None = None) -> str:
         """Return the remote that a branch, by default the current one, is shared with."""
