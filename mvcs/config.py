@@ -56,6 +56,16 @@ def _limit(value: str) -> Setting:
     return number
 
 
+def _share(value: str) -> Setting:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 1.0:
+        raise ValueError("a share from 0 to 1, such as 0.01")
+    return number
+
+
 def _one_of(one: str, other: str) -> Callable[[str], Setting]:
     def parse(value: str) -> Setting:
         if value not in (one, other):
@@ -99,6 +109,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"compaction\.max_restore_seconds", _limit, None),  # for each GB of values; none: any
+    (r"compaction\.background", _share, 0.0),  # of a processor, while a run trains; 0: none
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
     (r"delta\.coder", _one_of("auto", "huffman"), "auto"),  # huffman: as published, for codes of one byte

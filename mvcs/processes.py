@@ -48,6 +48,12 @@ class Process:
         return cls(machine, number, started)
 
     @classmethod
+    def numbered(cls, number: int) -> Self:
+        """Return the process that this machine calls so now; one that is gone where there is none."""
+        started = _started(number)
+        return cls(_machine(), number, -1 if started is None else started)
+
+    @classmethod
     def parse(cls, text: str) -> Self | None:
         """Read what `str` gives; None for anything else."""
         found = _TEXT.fullmatch(text)

@@ -102,10 +102,11 @@ def test_import_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not loaded & {"alembic", "click", "fsspec", "numpy", "rich", "s3fs", "sqlalchemy", "torch"}
 
 
-def test_log_loads_no_torch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["log"], ["compact", "--share", "1"]])
+def test_what_needs_no_torch_loads_none(tmp_path: Path, words: list[str]) -> None:
     mvcs = str(Path(sys.executable).with_name("mvcs"))
     python(mvcs, "init", cwd=tmp_path)
-    result = python("-X", "importtime", mvcs, "log", cwd=tmp_path)
+    result = python("-X", "importtime", mvcs, *words, cwd=tmp_path)
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
     assert "mvcs" in loaded
     assert not loaded & {"torch", "s3fs", "aiobotocore"}

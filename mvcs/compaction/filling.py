@@ -1,5 +1,7 @@
 """All objects of one commit get a place among the packs that may stay."""
 
+from collections.abc import Callable
+
 from mvcs.compaction.neighbours import Neighbours
 from mvcs.compaction.values import CommitValues
 from mvcs.delta import Encoding
@@ -7,11 +9,21 @@ from mvcs.objects import ObjectId
 from mvcs.store import Located, Rewriter
 
 
-def fill(rewriter: Rewriter, commit: ObjectId, values: CommitValues, near: Neighbours) -> None:
-    """Give all objects a place that have none, but for the commit: it lies in the pack that ends it."""
+def fill(
+    rewriter: Rewriter,
+    commit: ObjectId,
+    values: CommitValues,
+    near: Neighbours,
+    rest: Callable[[], None],
+) -> None:
+    """Give all objects a place that have none, but for the commit: it lies in the pack that ends it.
+
+    Between two entries `rest` is called, which may wait.
+    """
     steps = near.steps
     data = values.kinds.keys() - {commit}
     for links in near.entries(name for name in values.kinds if name in data and not rewriter.holds(name)):
+        rest()
         whole = data.issuperset(links[0].placed.ids)
         stays = whole and (near.down or _hangs_on_nothing(rewriter, links, near))
         if not (stays and rewriter.adopt(links[0])):

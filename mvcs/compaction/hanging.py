@@ -48,7 +48,7 @@ class Hanging(MovementBase):
         with closing(self._rewriter(revision)) as rewriter:
             values, above = place.values(), [self._known.of(child) for child in children]
             near = Neighbours(self.views.source, values, above, hanging, down=False)
-            fill(rewriter, revision.id, values, near)
+            fill(rewriter, revision.id, values, near, self.rest)
             rewriter.flush()
             rewriter.lean_on(name for name in values.kinds if name != revision.id)
             rewriter.prove()

@@ -79,7 +79,8 @@ class Movement(Hanging):
         with closing(self._rewriter(place.revision)) as rewriter:
             values = place.values()
             nearest = [self._known.of(parent) for parent in self._kept_parents(parents)]
-            fill(rewriter, place.revision.id, values, Neighbours(self.views.source, values, nearest))
+            near = Neighbours(self.views.source, values, nearest)
+            fill(rewriter, place.revision.id, values, near, self.rest)
             rewriter.end(place.revision.written, copies, values.kinds, tuple(kept))
             rewriter.prove()
         self._take(rewriter.packs, rewriter)

@@ -19,6 +19,10 @@ MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
 
 
+def go_on() -> None:
+    """Rest not at all."""
+
+
 @dataclass(frozen=True)
 class Anew:
     """How commits are stored anew.
@@ -61,6 +65,7 @@ class MovementBase:
         encoded: objects that were encoded anew.
         gone: packs of commits whose data go.
         numbers: how many commits come before each, where commits jump over others to have short chains.
+        rest: is called between entries, and may wait.
     """
 
     store: ObjectStore
@@ -75,6 +80,7 @@ class MovementBase:
     encoded: int = 0
     gone: set[str] = field(default_factory=set)
     numbers: dict[ObjectId, int] = field(default_factory=dict)
+    rest: Callable[[], None] = go_on
     _moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _data: dict[ObjectId, Data] = field(default_factory=dict)
 

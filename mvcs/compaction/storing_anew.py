@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isqrt
 
-from mvcs.compaction.moved_refs import MovedRefs, named_commits
+from mvcs.compaction.moved_refs import MovedRefs, NamedCommit, named_commits
 from mvcs.compaction.movement import Movement
-from mvcs.compaction.movement_base import Anew
+from mvcs.compaction.movement_base import Anew, go_on
 from mvcs.errors import CorruptionError
 from mvcs.history import CountingGraph, Revision
 from mvcs.local import CompactionSteps
@@ -32,6 +32,7 @@ from mvcs.store import (
 
 _LONG = 8  # commits from which on it pays to have snapshots on the way
 _BLOCK = 64
+_ROUNDS, _FEW = 8, 4
 
 Announce = Callable[[str], None]
 
@@ -84,6 +85,7 @@ class StoringAnew:
             its chain otherwise; None for none. It holds as many commits as `block` says.
         steps: of one that was broken off, and where those of this one go.
         block: commits of which there are snapshots in `scratch` at a time.
+        rest: is called again and again until refs move, and may wait.
         paths: of the packs that were announced so far.
     """
 
@@ -97,14 +99,20 @@ class StoringAnew:
     scratch: Backend | None = None
     steps: CompactionSteps = field(default_factory=CompactionSteps)
     block: int = _BLOCK
+    rest: Callable[[], None] = go_on
     paths: list[str] = field(default_factory=list, init=False)
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
+    _publishes: bool = False
+    _upgraded: bool = False
+    _is_moving: bool = False
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
         self._graph = CountingGraph(self.store.apart(), dict(self.anew.back))
-        self._movement = Movement(self.store, self._graph, self.anew, self._announced, steps=self.steps)
+        self._movement = Movement(
+            self.store, self._graph, self.anew, self._announced, steps=self.steps, rest=self._rest
+        )
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
         """Store anew what has to be, and move the refs.
@@ -119,19 +127,44 @@ class StoringAnew:
             StorageError: the store could not be written.
             UnsupportedFormatError: a newer mvcs upgraded the store.
         """
+        self._publishes = publish
         named = named_commits(self.refs)
         revisions = self._behind(one.record for one in named)
-        if publish:
-            upgrade(self.store.backend, MOVED_BASES, now_microseconds(), self.author)
+        if self.anew.without or self.anew.back:
+            self._upgrade()
         self._store(revisions)
         moved: list[str] = []
         if publish and self._movement.ends:
+            self._upgrade()
+            named = self._drawn_near(named)
+            self._is_moving = True
             before_refs()
             moving = MovedRefs(self.refs, self._movement, self.author, self._catch_up)
             moved = [one.name for one in named if moving.move(one)]
         return self._told(revisions, moved)
 
+    def _upgrade(self) -> None:
+        """Keep older writers away, before the first pack is written that they would not understand."""
+        if self._publishes and not self._upgraded:
+            upgrade(self.store.backend, MOVED_BASES, now_microseconds(), self.author)
+            self._upgraded = True
+
+    def _drawn_near(self, named: list[NamedCommit]) -> list[NamedCommit]:
+        """Store what was committed meanwhile, until that is little: once refs move nothing rests."""
+        for _ in range(_ROUNDS if self.rest is not go_on else 0):
+            named = named_commits(self.refs)
+            new = self._behind(one.record for one in named)
+            self._store(new)
+            if len(new) <= _FEW:
+                break
+        return named
+
+    def _rest(self) -> None:
+        if not self._is_moving:
+            self.rest()
+
     def _announced(self, path: str) -> None:
+        self._upgrade()
         self.paths.append(path)
         if self.announce is not None:
             self.announce(path)
@@ -144,7 +177,10 @@ class StoringAnew:
     def _behind(self, records: Iterable[RefRecord]) -> list[Revision]:
         """Return the commits behind refs that were not met yet, parents first."""
         tips = [self._graph.load(one.target, one.pack) for one in records if one.target is not None]
-        found = list(self._graph.walk(tips, without=self._met))
+        found = []
+        for revision in self._graph.walk(tips, without=self._met):
+            found.append(revision)
+            self._rest()
         self._met.update(revision.id for revision in found)
         return found[::-1]
 
@@ -161,6 +197,7 @@ class StoringAnew:
         for revision in revisions:
             movement.advance(revision)
             self.progress.advance(1)
+            self._rest()
         self.progress.finish()
         self._prove()
 
@@ -187,7 +224,8 @@ class StoringAnew:
             return
         limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_ratio)
         beside = ObjectStore(Overlay(self.store.backend, self.scratch), self.store.memory)
-        unfolded = Movement(beside, self._graph, Anew(limits, self.anew.chosen, merged_bytes=0))
+        anew = Anew(limits, self.anew.chosen, merged_bytes=0)
+        unfolded = Movement(beside, self._graph, anew, rest=self._rest)
         for revision in revisions:
             unfolded.advance(revision)
             self.progress.advance(1)
@@ -209,6 +247,7 @@ class StoringAnew:
         """
         backend, names = self.store.backend, self._movement.written[self._proven :]
         for name in names:
+            self._rest()
             if not is_whole_pack(backend, name):
                 gone = [one for one in names if backend.size(pack_path(one)) is None]
                 if gone:

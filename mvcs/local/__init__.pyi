@@ -1,4 +1,5 @@
 from . import head_log, place
+from .background_compaction import BackgroundCompaction, forget_background
 from .compaction_steps import CompactionSteps, Step, packs_to_go_on_with
 from .damaged_packs import known_damaged, note_checked, note_damaged
 from .exported_files import ExportLanding, Exports, stamps_of_files
@@ -40,6 +41,7 @@ __all__ = [
     "RECORDS_FOLDER",
     "SEEN_REFS",
     "TRUSTED_FILE",
+    "BackgroundCompaction",
     "CompactionSteps",
     "Description",
     "ExportLanding",
@@ -64,6 +66,7 @@ __all__ = [
     "describe_damaged",
     "find",
     "foreign_files_note",
+    "forget_background",
     "head_log",
     "ignore_note",
     "initialise",

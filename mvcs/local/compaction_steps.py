@@ -160,7 +160,8 @@ def _held(folder: pathlib.Path) -> Iterator[None]:
             stack.enter_context(locked(folder / _LOCK, patience=0))
         except HeldError as error:
             raise ConflictError(
-                f"{error.holder} is compacting this repository", hint="run it again when that has ended"
+                f"{error.holder} is compacting this repository",
+                hint="run it again when that has ended; a kill ends it, and the next one goes on behind it",
             ) from error
         yield
 

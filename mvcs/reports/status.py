@@ -31,6 +31,7 @@ class Status(Report):
             takes them too. A hidden folder, which is not looked into, ends in a slash.
         conflicts: branches of commits that could not go on this one, as another writer was first.
         room: bytes that packs take, and that `store.max_bytes` allows; None without a limit.
+        compacting: commits that a compaction in the background looked at, and of how many; None for none.
         refused: why a commit of the whole folder is refused, by the files and folders that it is refused for.
     """
 
@@ -46,3 +47,4 @@ class Status(Report):
     conflicts: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     room: tuple[int, int] | None = None
+    compacting: tuple[int, int] | None = None

@@ -255,7 +255,7 @@ class Checkpointer:
             self._parts.close()
             self._chooser.close()
             self._termination.remove()
-            self._line.run.ended()
+            self._line.end()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
             _logger.error("%d commits of this run failed, those of steps %s", self.failures.total, steps)

@@ -21,7 +21,7 @@ DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME 
 def lines(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
     result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
-    result += [*_remote(value), *_conflicts(value), *_room(value)]
+    result += [*_remote(value), *_conflicts(value), *_room(value), *_compacting(value)]
     missing = "Its commit cannot be read: see below" if value.unreadable else "No commit yet"
     result.append(oneline(value.head, [], screen) if value.head else missing)
     differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]
@@ -86,6 +86,13 @@ def _room(value: "Status") -> list[str]:
         return []
     taken, limit = map(size, value.room)
     return [f"The store takes {taken} of {limit} (store.max_bytes)"]
+
+
+def _compacting(value: "Status") -> list[str]:
+    if value.compacting is None:
+        return []
+    done, total = value.compacting
+    return [f"Compacting in the background: {done} of {count(total, 'commit')}"]
 
 
 def _conflicts(value: "Status") -> list[str]:

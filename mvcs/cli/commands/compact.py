@@ -1,18 +1,24 @@
 """`mvcs compact`: store commits anew, with shorter chains or in fewer bytes."""
 
+import os
+import signal
+
 import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
+from mvcs.errors import UsageError
 from mvcs.ui import compactions
 
+_LOWEST = 19
 EXAMPLE = """
 mvcs compact --max-depth 8 --dry-run
 mvcs compact --max-depth 8
 mvcs compact --budget 2s
 mvcs compact main~100 --for-archive
 mvcs compact v1..v2 --max-ratio 4 --json
+mvcs compact --share 0.01 --beside 4711
 """
 
 
@@ -40,14 +46,28 @@ mvcs compact v1..v2 --max-ratio 4 --json
     is_flag=True,
     help="As few bytes as possible: the newest commit is stored alone, and older ones near it.",
 )
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="S",
+    help="Rest in between, to take this share of one processor, such as 0.01, at the lowest priority.",
+)
+@click.option(
+    "--beside",
+    type=click.IntRange(1),
+    metavar="PID",
+    help="With --share: end when this process does.",
+)
 @click.option("--dry-run", is_flag=True, help="Do the work in a temporary folder, tell, and keep nothing.")
-def command(
+def command(  # noqa: PLR0913, PLR0917 - the command's own options
     session: Session,
     commits: str | None,
     max_depth: int | None,
     max_ratio: float | None,
     budget: str | None,
     for_archive: bool,
+    share: float | None,
+    beside: int | None,
     dry_run: bool,
 ) -> None:
     """Store the commits of RANGE (default: all) anew, so that restoring them costs less, or they take less.
@@ -58,6 +78,10 @@ def command(
     Old packs stay until 'mvcs gc' finds that nothing needs them. Exact layers are left alone.
     Older versions of mvcs can read the store afterwards, but no longer write to it.
     """
+    if beside is not None and share is None:
+        raise UsageError("--beside goes with --share alone", hint="add --share 0.01")
+    if share is not None and not dry_run:
+        _stand_back()
     with session.repository() as repository:
         report = repository.compact(
             commits,
@@ -65,6 +89,14 @@ def command(
             max_ratio=max_ratio,
             budget=budget,
             for_archive=for_archive,
+            share=share,
+            beside=beside,
             dry_run=dry_run,
         )
         session.answer(report, compactions.compacted(report))
+
+
+def _stand_back() -> None:
+    """Leave the processor to whoever wants it, and end as after Ctrl-C where the process is told to."""
+    os.nice(_LOWEST)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

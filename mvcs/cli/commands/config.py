@@ -45,12 +45,12 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
 ) -> None:
     """Show or change a setting; what is changed is this repository's, unless --global is given.
 
-    KEY is user.name, compaction.max_depth, compaction.max_restore_ratio,
-    compaction.max_restore_seconds (estimated, for each GB), commit.threads,
-    commit.max_tensor_error, delta.coder (auto or huffman), memory.budget (a size such as 2GiB, or auto),
-    retention.exact_layers, retention.exact_coding (auto or always), store.max_bytes (a size such as
-    500GB), metric.NAME.goal (min or max),
-    remote.NAME.url. Exit code 1 when KEY is not set.
+    KEY is user.name, store.max_bytes (a size such as 500GB), metric.NAME.goal (min or max),
+    remote.NAME.url, commit.threads, commit.max_tensor_error, delta.coder (auto or huffman) or
+    memory.budget (a size such as 2GiB, or auto). Of old commits tell compaction.max_depth,
+    compaction.max_restore_ratio, compaction.max_restore_seconds (estimated, for each GB),
+    compaction.background (a share of one processor), retention.exact_layers and
+    retention.exact_coding (auto or always). Exit code 1 when KEY is not set.
 
     With --global, KEY is user.name, safe.directory (a folder of another user whose repository you trust,
     or * for all) or safe.protocol (a further kind of store, such as hf). They lie in

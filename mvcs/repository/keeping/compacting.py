@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
+from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, go_on
 from mvcs.delta import CodeCoder
 from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport
+from mvcs.repository.keeping.beside_others import BesideOthers
 from mvcs.repository.keeping.data_there import those_with_data
 from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
 from mvcs.repository.restore_budget import RestoreBudget
@@ -40,12 +41,14 @@ class Compaction:
         limits: how long chains may be.
         hangs: whether older commits are stored near later ones.
         chosen: the commits that are to be stored so; None for all.
+        beside: what it rests by, and is told how far it is; None to do it at once.
     """
 
     session: Session
     limits: RestoreLimits
     hangs: bool
     chosen: Collection[ObjectId] | None
+    beside: BesideOthers | None = None
 
     @classmethod
     def asked(
@@ -89,7 +92,12 @@ class Compaction:
         self, folder: pathlib.Path, steps: CompactionSteps, journal: Journal, lost: frozenset[str]
     ) -> StoringAnew:
         work = self._work(self.session.store.apart(), folder, lost)
-        return replace(work, announce=journal.pack, steps=steps)
+        return replace(work, announce=partial(self._announce, journal), steps=steps)
+
+    def _announce(self, journal: Journal, path: str) -> None:
+        if self.beside is not None:
+            self.beside.check_room()
+        journal.pack(path)
 
     def _remove(self, packs: Iterable[str]) -> None:
         """Remove packs that no ref needs, and nobody else can have written."""
@@ -123,9 +131,10 @@ class Compaction:
             session.refs,
             anew,
             session.author,
-            session.progress,
+            session.progress if self.beside is None else self.beside,
             hangs=self.hangs,
             scratch=LocalBackend(folder),
+            rest=go_on if self.beside is None else self.beside.rest,
         )
 
     @property

@@ -1,5 +1,6 @@
 """The verb that stores commits anew."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mvcs.repository.verbs.base import Verbs
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 class Compacting(Verbs):
     """The verb that stores commits anew."""
 
-    def compact(
+    def compact(  # noqa: PLR0913 - the verb's own keywords
         self,
         commits: str | None = None,
         *,
@@ -21,6 +22,8 @@ class Compacting(Verbs):
         budget: str | None = None,
         for_archive: bool = False,
         dry_run: bool = False,
+        share: float | None = None,
+        beside: int | None = None,
     ) -> "CompactReport":
         """Store commits anew under limits of what restoring them reads; no id changes.
 
@@ -38,14 +41,19 @@ class Compacting(Verbs):
             budget: these limits in a text, such as "8", "4x" or "2s", or several with commas.
             for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
             dry_run: keep nothing of it, and tell what it takes.
+            share: rest in between, so that this process takes this share of one processor, such as 0.01,
+                until refs move; None to do it at once.
+            beside: the number of a process with whose end this one ends too, where it rests.
 
         Raises:
             NotFoundError: `commits` names none, or something that commits need is gone.
             UsageError: limits are none, or were given twice.
             CorruptionError: something that they need is damaged; no branch was moved.
-            ConflictError: another compaction of this clone is at work.
+            ConflictError: another compaction of this clone is at work, or the process `beside` has ended.
             StorageError: the store cannot be written.
         """
+        from mvcs.processes import Process
+        from mvcs.repository.keeping.beside_others import BesideOthers, Pace
         from mvcs.repository.keeping.compacting import Compaction
         from mvcs.repository.restore_budget import RestoreBudget
 
@@ -53,4 +61,8 @@ class Compacting(Verbs):
         if budget is not None:
             limits = limits.joined(RestoreBudget.parse(budget))
         asked = Compaction.asked(self._session, commits, limits, for_archive=for_archive)
-        return asked.rehearse() if dry_run else asked.run()
+        if dry_run or share is None:
+            return asked.rehearse() if dry_run else asked.run()
+        pace = Pace(share, None if beside is None else Process.numbered(beside))
+        others = BesideOthers(self._session.place, self._session.progress, pace)
+        return others.run(replace(asked, beside=others).run)

@@ -29,7 +29,12 @@ class Looking(Verbs):
     def status(self) -> Status:
         """Return where the working folder stands."""
         from mvcs.local import Findings
-        from mvcs.repository.worktree.status import FolderFiles, HeadPosition, conflicts_of
+        from mvcs.repository.worktree.status import (
+            FolderFiles,
+            HeadPosition,
+            compaction_at_work,
+            conflicts_of,
+        )
 
         session = self._session
         stands = HeadPosition.of(session)
@@ -37,6 +42,7 @@ class Looking(Verbs):
         info = None if stands.head is None else session.info(stands.head)
         branch = session.branch
         upstream = None if branch is None else upstream_of(session, branch)
+        background = compaction_at_work(session)
         return Status(
             branch,
             info,
@@ -52,6 +58,7 @@ class Looking(Verbs):
             [] if branch is None else conflicts_of(session, branch),
             dict(files.refused),
             self._room(),
+            None if background is None else (background.done, background.total),
         )
 
     def _room(self) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from mvcs.checkpoint import link_instead_error, unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history import Revision
+from mvcs.local import BackgroundCompaction, LocalRecords
 from mvcs.objects import short_id
 from mvcs.refs import CONFLICT, HEADS
 from mvcs.reports import FileStatus
@@ -42,6 +43,7 @@ class HeadPosition:
             MvcsError: HEAD cannot be read, and that is not for the newest record of its branch.
         """
         problems = [f"a background commit failed: {line}" for line in FailureLog(session.place.local).last()]
+        problems += _failed_compaction(session)
         head, last = None, None
         try:
             head = last = session.head()
@@ -113,6 +115,19 @@ def _there(states: Mapping[str, str]) -> list[str]:
 def _instead(name: str, what: str) -> str:
     error = link_instead_error(name, what)
     return f"{error.message}; {error.hint}"
+
+
+def compaction_at_work(session: Session) -> BackgroundCompaction | None:
+    """Return the compaction that rests in between; None where none is at work."""
+    found = BackgroundCompaction.last(LocalRecords(session.place.local))
+    return found if found is not None and found.runs else None
+
+
+def _failed_compaction(session: Session) -> list[str]:
+    found = BackgroundCompaction.last(LocalRecords(session.place.local))
+    if found is None or found.failure is None:
+        return []
+    return [f"a compaction in the background failed: {found.failure}; 'mvcs compact' does it at once"]
 
 
 def conflicts_of(session: Session, branch: str) -> list[str]:

@@ -16,6 +16,7 @@ from mvcs.quantize import LatticeConfig
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
 from mvcs.train.choice.search import Choice
+from mvcs.train.saving.background_compaction import BackgroundCompaction
 from mvcs.train.saving.cadence import Clock, Cost
 from mvcs.train.saving.report import Timings
 from mvcs.train.saving.runs import RunIdentity
@@ -73,6 +74,7 @@ class Line:
         """Begin a line whose next commit continues whatever the branch holds."""
         self.branch = branch
         self.run = RunIdentity(repo)
+        self._compaction = BackgroundCompaction(repo)
         self._repo = repo
         self._continues: str | None = None
         self._replaces: str | None = None
@@ -162,10 +164,16 @@ class Line:
             self._restored_from = None  # what was restored meanwhile may be in the model by now
         commit = self._made(snapshot)
         self.run.committed(self.branch)
+        self._compaction.committed()
         # A descendant inherits where it was restored from; the next commit continues from this one.
         self.follow(commit)
         self._given = snapshot.given
         return commit
+
+    def end(self) -> None:
+        """Remember that the run ended, and end what is at work beside it."""
+        self._compaction.close()
+        self.run.ended()
 
     def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
         """Try what steps would make of the next commit; the one before it is made."""

@@ -1,0 +1,152 @@
+"""A compaction that rests in between: its share, what is committed meanwhile, and what it says of itself."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from mvcs import ConflictError, Repository, StorageError, UsageError
+from mvcs.local import BackgroundCompaction
+from mvcs.processes import Process
+from mvcs.repository.keeping.beside_others import Pace
+from mvcs.store import MOVED_BASES, has_upgrade
+from tests.compaction.histories import check, depths, grow, made, storing
+from tests.repository.states import state
+
+COMMITS = 6
+
+
+@dataclass
+class Time:
+    """Time that passes where somebody computes, stands idle or waits."""
+
+    now: float = 100.0
+    computed: float = 7.0
+
+    def compute(self, seconds: float) -> None:
+        self.now += seconds
+        self.computed += seconds
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def pace(self, share: float, beside: Process | None = None) -> Pace:
+        return Pace(share, beside, lambda: self.now, lambda: self.computed, self.wait)
+
+
+def test_what_was_computed_is_rested_off() -> None:
+    time = Time()
+    pace = time.pace(0.01)
+    for _ in range(100):
+        time.compute(0.02)
+        pace.rest()
+    assert time.now - 100.0 == pytest.approx(200.0)
+
+
+def test_much_that_is_short_is_rested_off_as_well() -> None:
+    time = Time()
+    pace = time.pace(0.5)
+    for _ in range(10_000):
+        time.compute(0.001)
+        pace.rest()
+    assert time.now - 100.0 == pytest.approx(20.0, abs=0.1)
+
+
+def test_idle_time_is_not_saved_up() -> None:
+    time = Time()
+    pace = time.pace(0.1)
+    time.wait(1000.0)
+    pace.rest()
+    time.compute(1.0)
+    pace.rest()
+    assert time.now - 1100.0 == pytest.approx(10.0)
+
+
+def test_it_ends_with_the_process_beside_which_it_works() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    beside = Process.numbered(gone.pid)
+    gone.wait()
+    time = Time()
+    pace = time.pace(0.1, beside)
+    time.compute(1.0)
+    with pytest.raises(ConflictError, match=f"process {gone.pid} ended"):
+        pace.rest()
+    assert Process.numbered(os.getpid()).is_gone() is False
+    assert Process.numbered(gone.pid).is_gone()
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
+def test_a_share_is_part_of_one(share: float) -> None:
+    with pytest.raises(UsageError):
+        Time().pace(share)
+
+
+def test_it_does_what_any_compaction_does(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    with Repository.open(history.folder) as repo:
+        assert repo.compact(max_depth=1, share=1.0, beside=os.getpid()).refs == ["main"]
+        assert BackgroundCompaction.last(repo.local_records) is None
+    assert max(depths(history)) == 1
+    check(history)
+
+
+def test_where_nothing_is_to_be_done_older_versions_may_go_on_writing(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", 3, bounded=True, rows=8)
+    with Repository.open(history.folder) as repo:
+        assert not repo.compact(share=1.0).ended
+        assert not has_upgrade(repo._session.place.backend, MOVED_BASES)
+
+
+def test_what_is_committed_while_it_rests_is_stored_before_refs_move(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    left = [COMMITS + 3, COMMITS + 2, COMMITS + 1, COMMITS]
+
+    def rest() -> None:
+        if left:
+            number = left.pop()
+            grow(history, number, bounded=True, rows=8, branch="main" if number % 2 else f"side{number}")
+
+    with Repository.open(history.folder) as repo:
+        done = replace(storing(repo, 1), rest=rest).run(lambda: None)
+    assert not left
+    assert {"main", f"side{COMMITS}"} <= set(done.moved)
+    assert max(depths(history)) == 1
+    check(history)
+
+
+def test_status_says_how_far_it_is_and_why_it_failed(tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "work") as repo:
+        repo.commit(state(0, 8))
+        BackgroundCompaction(Process.current(), 3, 40).keep(repo.local_records)
+        assert repo.status().compacting == (3, 40)
+        BackgroundCompaction(replace(Process.current(), started=1), 3, 40).keep(repo.local_records)
+        assert repo.status().compacting is None
+        BackgroundCompaction(Process.current(), failure="the disk is gone").keep(repo.local_records)
+        assert repo.status().compacting is None
+        assert any("the disk is gone" in line for line in repo.status().problems)
+        repo.compact(share=1.0)
+        assert not repo.status().problems
+
+
+@pytest.mark.parametrize("record", [{"process": 3}, {"process": str(Process.current()), "done": -1}])
+def test_a_record_of_other_things_counts_for_nothing(tmp_path: Path, record: dict[str, object]) -> None:
+    with Repository.init(tmp_path) as repo:
+        with repo.local_records.change("background") as found:
+            found.update(record)
+        assert repo.status().compacting is None
+
+
+def test_it_leaves_room_for_commits(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    with Repository.open(history.folder) as repo:
+        taken = sum(repo._session.quota.sizes().values())
+        repo.config_set("store.max_bytes", f"{taken + 1000}B")
+    with Repository.open(history.folder) as repo:
+        with pytest.raises(StorageError, match="leaves no room"):
+            repo.compact(max_depth=1, share=1.0)
+        assert "leaves no room" in repo.status().problems[0]
+        assert sum(repo._session.quota.sizes().values()) == taken
+    check(history)
