@@ -109,6 +109,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"compaction\.max_restore_seconds", _limit, None),  # for each GB of values; none: any
+    (r"compaction\.max_waste", _share, 0.5),  # of a pack of a commit that is gone; 1: any
     (r"compaction\.background", _share, 0.0),  # of a processor, while a run trains; 0: none
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros

@@ -36,6 +36,8 @@ class Anew:
         lost: packs that nothing may lean on, since a collector deletes them.
         salts: gives so many random bytes for each pack; a rehearsal takes the same ones each time.
         back: commits whose data come back, as packs end them that hold these.
+        max_waste: of a pack of a commit that nothing leads to any more: the share that may be of no use.
+            Where it is more, nothing leans on the pack afterwards.
     """
 
     limits: RestoreLimits
@@ -46,6 +48,7 @@ class Anew:
     lost: Collection[str] = frozenset()
     salts: Callable[[int], bytes] = secrets.token_bytes
     back: Mapping[ObjectId, Revision] = field(default_factory=dict)
+    max_waste: float = 1.0
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isqrt
 
@@ -16,6 +16,7 @@ from mvcs.local import CompactionSteps
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import GoingError, RefRecord, RefStore, now_microseconds
+from mvcs.restore import PartlyNeeded, partly_needed
 from mvcs.store import (
     MOVED_BASES,
     VALUE_FOLDER,
@@ -52,6 +53,7 @@ class StoredAnew:
         moved: refs that got a record.
         revisions: the commits that were ended anew, as they are ended now.
         has_exact_layers: whether commits have, or had, exact layers, which stay what they are.
+        left: packs on which nothing leans any more, since too much of them was of no use.
     """
 
     commits: int = 0
@@ -64,6 +66,7 @@ class StoredAnew:
     moved: tuple[str, ...] = ()
     revisions: tuple[Revision, ...] = ()
     has_exact_layers: bool = False
+    left: tuple[PartlyNeeded, ...] = ()
 
 
 @dataclass
@@ -106,13 +109,15 @@ class StoringAnew:
     _publishes: bool = False
     _upgraded: bool = False
     _is_moving: bool = False
+    _left: list[PartlyNeeded] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
         self._graph = CountingGraph(self.store.apart(), dict(self.anew.back))
-        self._movement = Movement(
-            self.store, self._graph, self.anew, self._announced, steps=self.steps, rest=self._rest
-        )
+        self._movement = self._moving(self.anew)
+
+    def _moving(self, anew: Anew) -> Movement:
+        return Movement(self.store, self._graph, anew, self._announced, steps=self.steps, rest=self._rest)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
         """Store anew what has to be, and move the refs.
@@ -132,6 +137,7 @@ class StoringAnew:
         revisions = self._behind(one.record for one in named)
         if self.anew.without or self.anew.back:
             self._upgrade()
+        self._leave_waste(revisions)
         self._store(revisions)
         moved: list[str] = []
         if publish and self._movement.ends:
@@ -142,6 +148,16 @@ class StoringAnew:
             moving = MovedRefs(self.refs, self._movement, self.author, self._catch_up)
             moved = [one.name for one in named if moving.move(one)]
         return self._told(revisions, moved)
+
+    def _leave_waste(self, revisions: list[Revision]) -> None:
+        """Let nothing lean on packs of commits that are gone, where too much of them is of no use."""
+        most = self.anew.max_waste
+        if most < 1:
+            found = partly_needed(self.store, revisions, self.anew.without, self._rest)
+            self._left = [each for each in found if each.is_waste(most)]
+        if self._left:
+            lost = {*self.anew.lost, *(each.pack for each in self._left)}
+            self._movement = self._moving(replace(self.anew, lost=lost))
 
     def _upgrade(self) -> None:
         """Keep older writers away, before the first pack is written that they would not understand."""
@@ -280,6 +296,7 @@ class StoringAnew:
             tuple(moved),
             tuple(movement.ends.values()),
             any(revision.written.exact_packs for revision in revisions),
+            tuple(self._left),
         )
 
 

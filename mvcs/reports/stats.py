@@ -150,6 +150,8 @@ class StoreStats(Report):
         stored_bytes: of all packs.
         value_bytes: of the packs of value layers of these commits.
         exact_bytes: of the packs of their exact layers.
+        leant_bytes: of packs of commits that nothing leads to any more, on which these lean.
+        unused_bytes: of that, what none of them needs.
         unreached_bytes: of all other packs: what only a reflog leads to, or nothing.
         classes: of leaves.
         encodings: those that occur.
@@ -188,3 +190,5 @@ class StoreStats(Report):
     monthly: float | None = None
     notes: list[str] = field(default_factory=list)
     dropped: int = 0
+    leant_bytes: int = 0
+    unused_bytes: int = 0

@@ -4,6 +4,7 @@ from .export import ExportTarget, export_to, from_folder
 from .file_changes import summarize
 from .file_details import FileDetails, details_of_file
 from .file_match import FileMatch, content_key, exact_tensor, is_lossy
+from .foreign_packs import PartlyNeeded, partly_needed
 from .handed_out import HANDED_OUT, GivenStates
 from .machine_rates import measure_rates
 from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
@@ -39,6 +40,7 @@ __all__ = [
     "FileMatch",
     "GivenStates",
     "OpenFolder",
+    "PartlyNeeded",
     "PlannedReads",
     "Reading",
     "build_state",
@@ -60,6 +62,7 @@ __all__ = [
     "on_neither_side_error",
     "open_best",
     "open_reading",
+    "partly_needed",
     "planned",
     "reads_of_export",
     "reads_of_files",

@@ -45,12 +45,17 @@ def _whole(value: "StoreStats", screen: Screen) -> list[str]:
     kept = value.value_bytes + value.exact_bytes
     what = f"{count(value.commits, 'commit')}: {size(value.raw_bytes)} of states in {size(kept)}"
     parts = [f"value layers {size(value.value_bytes)}", f"exact layers {size(value.exact_bytes)}"]
+    if value.leant_bytes:
+        parts.append(f"packs of commits that are gone, on which these lean {size(value.leant_bytes)}")
     if value.unreached_bytes:
         parts.append(f"packs that no branch, tag or HEAD needs {size(value.unreached_bytes)}")
     result = [f"{what} ({ratio(value.raw_bytes, kept)})", *wrapped("", [", ".join(parts)], screen)]
     if value.dropped:
         gone = f"the data of {count(value.dropped, 'commit')} were dropped, and count for nothing here"
         result.append(f"{gone}; 'mvcs gc' deletes what is left of them")
+    if value.unused_bytes:
+        unused = f"{size(value.unused_bytes)} of what commits that are gone left is of no use"
+        result.append(f"{unused}: where it is much, 'mvcs compact' stores the rest anew")
     if value.shared_bytes:
         result.append(f"sharing saves {size(value.shared_bytes)}: what is stored once and held again")
     if value.monthly is not None and value.price is not None:

@@ -74,6 +74,7 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
 
     RANGE is a revision, which means it and all behind it, or A..B. No id changes, and every commit restores
     what it did. What is encoded anew is decoded and compared before a branch or tag leads to it.
+    Where much of a pack that an amended commit left is of no use, commits lean on it no longer.
     Others may commit meanwhile. When it is broken off, run it again: it goes on behind what was verified.
     Old packs stay until 'mvcs gc' finds that nothing needs them. Exact layers are left alone.
     Older versions of mvcs can read the store afterwards, but no longer write to it.

@@ -49,7 +49,8 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
     remote.NAME.url, commit.threads, commit.max_tensor_error, delta.coder (auto or huffman) or
     memory.budget (a size such as 2GiB, or auto). Of old commits tell compaction.max_depth,
     compaction.max_restore_ratio, compaction.max_restore_seconds (estimated, for each GB),
-    compaction.background (a share of one processor), retention.exact_layers and
+    compaction.background (a share of one processor), compaction.max_waste,
+    retention.exact_layers and
     retention.exact_coding (auto or always). Exit code 1 when KEY is not set.
 
     With --global, KEY is user.name, safe.directory (a folder of another user whose repository you trust,

@@ -17,7 +17,7 @@ from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal
 from mvcs.objects import ObjectId
-from mvcs.reports import CompactReport
+from mvcs.reports import CompactReport, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
 from mvcs.repository.keeping.data_there import those_with_data
 from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
@@ -125,7 +125,10 @@ class Compaction:
         self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
     ) -> StoringAnew:
         session = self.session
-        anew = Anew(self.limits, chosen_of(self.chosen), _dropped(session), self._coder, lost=lost)
+        waste = session.place.config.number("compaction.max_waste") if self.chosen is None else 1.0
+        anew = Anew(
+            self.limits, chosen_of(self.chosen), _dropped(session), self._coder, lost=lost, max_waste=waste
+        )
         return StoringAnew(
             store,
             session.refs,
@@ -153,8 +156,19 @@ class Compaction:
             found.before,
             found.after,
             list(found.moved),
-            [EXACT_LAYERS] if found.has_exact_layers else [],
+            [*_left(found), *([EXACT_LAYERS] if found.has_exact_layers else [])],
         )
+
+
+def _left(found: StoredAnew) -> list[str]:
+    if not found.left:
+        return []
+    unused, taken = sum(it.unused for it in found.left), sum(it.bytes for it in found.left)
+    packs = "a pack" if len(found.left) == 1 else f"{len(found.left)} packs"
+    gone = (
+        f"of commits that nothing leads to any more, {as_size(taken)}, of which {as_size(unused)} of no use"
+    )
+    return [f"commits lean no longer on {packs} {gone}"]
 
 
 def _dropped(session: Session) -> frozenset[ObjectId]:

@@ -48,6 +48,7 @@ class CommitSizes:
         encoded: what they take.
         shared: bytes that commits refer to which an earlier one, or another tensor, has stored.
         packs: paths of the packs that were met.
+        leant_on: names of all packs that value layers need.
     """
 
     store: ObjectStore
@@ -60,6 +61,7 @@ class CommitSizes:
     encoded: Counter[Encoding] = field(default_factory=Counter)
     shared: int = 0
     packs: set[str] = field(default_factory=set)
+    leant_on: set[str] = field(default_factory=set)
     _met: int = 0
 
     def add(self, revision: Revision) -> Taken:
@@ -72,6 +74,7 @@ class CommitSizes:
         catalog, written = self.store.catalog, revision.written
         catalog.attach_commit(written.pack)
         ending = catalog.attach(written.pack)
+        self.leant_on.update(ending.needed)
         self._forget([written.pack, *ending.needed])
         tree, own = self.store.tree(revision.commit.tree), {written.pack, *ending.own}
         held = _Held.of(self.store, tree)

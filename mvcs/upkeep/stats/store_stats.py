@@ -15,8 +15,9 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
 from mvcs.reports import Bin, ClassSize, CommitSize, EncodingSize, Freeable, StoreStats
+from mvcs.restore import partly_needed
 from mvcs.retention import DataDrops
-from mvcs.store import EXACT_FOLDER, UNREADABLE_ERRORS, VALUE_FOLDER, ObjectStore, RestoreRates
+from mvcs.store import EXACT_FOLDER, UNREADABLE_ERRORS, VALUE_FOLDER, ObjectStore, RestoreRates, pack_path
 from mvcs.upkeep.collecting.garbage import collect_garbage
 from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.stats.commit_rows import CommitRow, CommitRows
@@ -82,6 +83,7 @@ class _Look:
             sum(sizes.sizes[path] for path in sizes.packs if path.startswith(f"{folder}/"))
             for folder in (VALUE_FOLDER, EXACT_FOLDER)
         )
+        leant, unused = self._foreign(rows, sizes)
         return StoreStats(
             commits=len(rows.rows),
             dropped=sum(row.depth is None for _, row in every),
@@ -89,7 +91,9 @@ class _Look:
             stored_bytes=total,
             value_bytes=value,
             exact_bytes=exact,
-            unreached_bytes=total - value - exact,
+            leant_bytes=leant,
+            unused_bytes=unused,
+            unreached_bytes=total - value - exact - leant,
             classes=_classes(sizes),
             encodings=_encodings(sizes),
             branches=rows.branches(self._tips),
@@ -104,6 +108,16 @@ class _Look:
             monthly=None if self.price is None else total / _GB * self.price,
             notes=self.notes,
         )
+
+    def _foreign(self, rows: CommitRows, sizes: CommitSizes) -> tuple[int, int]:
+        """Return the bytes of packs of commits that are gone, on which others lean, and of no use."""
+        names = {path for name in sizes.leant_on if (path := pack_path(name)) in sizes.sizes} - sizes.packs
+        leant = sum(sizes.sizes[path] for path in names)
+        if not leant:
+            return 0, 0
+        revisions = [self._graph.load(commit, row.pack) for commit, row in rows.rows.items()]
+        dropped = DataDrops.of(self.place.backend).found
+        return leant, sum(each.unused for each in partly_needed(self._store, revisions, dropped))
 
     def _starts(self) -> list[Revision]:
         """Return where refs and HEAD stand; of a ref that cannot be read a note says so."""
