@@ -44,8 +44,18 @@ def meant(word: str, known: Collection[str], nearness: float = 0.6) -> str:
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1, cutoff=nearness)
+    near = [name for name in known if _swapped(word, name)]
+    near = near or get_close_matches(word, known, n=1, cutoff=nearness)
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+def _swapped(word: str, other: str) -> bool:
+    """Tell whether two words differ by two neighbours that changed places, as in short ones they do."""
+    places = [place for place, (one, two) in enumerate(zip(word, other, strict=False)) if one != two]
+    if len(word) != len(other) or len(places) != 2 or places[0] + 1 != places[1]:
+        return False
+    first, second = places
+    return word[first] + word[second] == other[second] + other[first]
 
 
 def no_option(name: str, known: Collection[str]) -> TypeError:

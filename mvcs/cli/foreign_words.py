@@ -1,5 +1,6 @@
 """Words of git that mvcs does not have, each with what to type instead; and the nearest of its own words."""
 
+import re
 from collections.abc import Iterable
 
 import click
@@ -9,6 +10,7 @@ from mvcs.errors import UsageError, meant
 _STAGED = "nothing is staged"
 _LATER = "mvcs does not have '{}' yet"
 _NEARNESS = 0.8  # a letter too many, too few or swapped; less than that is another word
+_BELOW_ZERO = re.compile(r"-\.?[0-9].*")
 
 COMMANDS = {
     "add": f"{_STAGED}, so 'add' is not needed: mvcs commit FILE -m MESSAGE",
@@ -189,6 +191,17 @@ class Command(click.Command):
             long = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
             message = f"no such option '{error.option_name}'{nearest(error.option_name, long)}"
             raise click.NoSuchOption(error.option_name, message, ctx=ctx) from error
+
+
+class ValueCommand(Command):
+    """A command whose last argument is a value: a number below zero is one, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed; numbers below zero go behind two dashes, unless somebody put them there."""
+        if "--" not in args:
+            below = [word for word in args if _BELOW_ZERO.fullmatch(word)]
+            args = [word for word in args if word not in below] + (["--", *below] if below else [])
+        return super().parse_args(ctx, args)
 
 
 class Group(Command, click.Group):

@@ -28,6 +28,7 @@ _REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]{1,9})\}", re.DOTALL)
 _FILE = re.compile(r"(?P<rev>(?:step:|best:(?:(?:min|max):)?+)?+[^:]*):(?P<file>.*)", re.DOTALL)
 _RANGE = re.compile(r"(?P<left>.*?)\.{2,3}(?P<right>(?![./]).*)", re.DOTALL)
 MAX_BACK = 10_000_000
+_WORDS, _SLIP = ("step", "best"), 0.7  # a letter too many, too few or swapped
 
 Lookup = Callable[[str], list[tuple[ObjectId, str]]]
 
@@ -101,7 +102,15 @@ class Resolver:
         rev, path = found[0], found[1].rstrip("/")
         if not rev or not path:
             raise UsageError(f"'{text}' is not of the form REV:FILE", hint="such as HEAD:model.safetensors")
+        self._refuse_slip(text)
         return self.resolve(rev), path
+
+    def _refuse_slip(self, text: str) -> None:
+        """Say what was meant where `step:` or `best:` was typed with a slip, and no ref is called so."""
+        word, _, rest = text.partition(":")
+        near = get_close_matches(word, _WORDS, 1, _SLIP) if rest and word not in _WORDS else []
+        if near and self._ref(word) is None:
+            raise NotFoundError(f"no revision named '{text}'", hint=f"did you mean '{near[0]}:{rest}'?")
 
     def _is_metric(self, text: str) -> bool:
         """Tell whether all of what stands behind `best:` is a metric, whose name may hold a colon."""
@@ -132,6 +141,7 @@ class Resolver:
             return self._best(text[5:])
         if reflog := _REFLOG.fullmatch(text):
             return self._reflog(reflog["name"] or self.branch or "HEAD", int(reflog["back"]), text)
+        self._refuse_slip(whole)
         _refuse_more_than_one_commit(whole)
         # A name from elsewhere must not stand in for the one commit that has this id.
         record = None if is_whole(text) else self._ref(text)

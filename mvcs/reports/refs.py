@@ -21,6 +21,7 @@ class BranchInfo(Report):
         upstream: what it follows.
         ahead: how many commits it has that its upstream lacks.
         behind: how many its upstream has that it lacks.
+        step: of that commit, where it was asked for and has one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class BranchInfo(Report):
     upstream: str | None = None
     ahead: int | None = None
     behind: int | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True)

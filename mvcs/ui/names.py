@@ -34,7 +34,8 @@ def branches(found: Sequence["BranchInfo"], screen: Screen, verbose: int = 0) ->
 
 def _said(item: "BranchInfo", verbose: int) -> str:
     where = _apart(item, named=verbose > 1)
-    parts = [f"[{where}]" if where else "", first_line(item.message or "")]
+    step = "" if item.step is None else f"step {item.step}"
+    parts = [f"[{where}]" if where else "", step, first_line(item.message or "")]
     return " ".join(part for part in parts if part) if verbose else ""
 
 

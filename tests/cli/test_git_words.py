@@ -63,6 +63,9 @@ def test_answers_and_the_page_for_those_who_know_git_name_what_is_there():
 
 def test_only_what_is_near_is_suggested(console):
     assert "did you mean 'status'?" in console("satus", code=2).err
+    assert "did you mean 'log'?" in console("lgo", code=2).err
+    assert "did you mean 'gc'?" in console("cg", code=2).err
+    assert "did you mean '--step'?" in console("commit", "--stpe", "5", code=2).err
     assert "did you mean '--oneline'?" in console("log", "--onelin", code=2).err
     for words in (
         ("restoration",),

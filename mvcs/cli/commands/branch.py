@@ -7,6 +7,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
+from mvcs.objects import ABBREVIATED
 from mvcs.ui import names, printable
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _LISTINGS = ("listing", "everything", "remotes", "verbose")
     "-v",
     "--verbose",
     count=True,
-    help="List with messages, and how far a branch is from what it follows; -vv: what that is.",
+    help="List with steps and messages, and how far a branch is from what it follows; -vv: what that is.",
 )
 @click.option("--show-current", "current", is_flag=True, help="The current branch alone.")
 @click.option(
@@ -139,8 +140,9 @@ def _done(repository: "Repository", words: tuple[str, ...], options: Options) ->
 def _deleted(repository: "Repository", unwanted: tuple[str, ...], *, force: bool) -> list[str]:
     done = []
     for name in unwanted:
-        repository.delete_branch(name, force=force)
-        done.append(f"Deleted branch {printable(name)}")
+        commit = repository.delete_branch(name, force=force)
+        was = "" if commit is None else f" (was {commit[:ABBREVIATED]})"
+        done.append(f"Deleted branch {printable(name)}{was}")
     return done
 
 

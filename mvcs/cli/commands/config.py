@@ -7,6 +7,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.exits import FAILED
+from mvcs.cli.foreign_words import ValueCommand
 from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session
 from mvcs.ui import printable
@@ -19,7 +20,13 @@ mvcs config --global --add safe.directory /shared/runs/gpt
 """
 
 
-@declare("config", "settings of this repository, or of your own", example=EXAMPLE, exits=(1, 3, 5, 7))
+@declare(
+    "config",
+    "settings of this repository, or of your own",
+    example=EXAMPLE,
+    exits=(1, 3, 5, 7),
+    cls=ValueCommand,
+)
 @click.argument("key", required=False, shell_complete=completers.setting)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to the default of KEY.")

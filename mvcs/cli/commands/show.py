@@ -38,6 +38,12 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
     "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
     "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.
     "depth" is how many deltas a restore follows; descriptions of tensors ("metadata") have their own.
+
+    "Quantizer" has the settings. "steps" are step bytes by layer type: byte 217 is a step of
+    (4 + 217 % 4) * 2^(217 // 4 - 60). "first" and "second" say how an optimizer's moments are kept: "exact",
+    a number of octaves a step, "rank-1" for means of rows and columns. "absent" and "carried" are left out;
+    with "carried", weights are rounded where the moment would still have taken them. In "Evaluated",
+    "relative" is 1 where degradation is a share of "baseline", and 0 where it is a difference.
     """
     with session.repository() as repository:
         limit = None if everything else number

@@ -64,11 +64,12 @@ class Branching(Verbs):
             session.progress.note(f"the commit of '{branch.name}' cannot be read: {error.message}")
             return branch
         if branch.remote:
-            return replace(branch, message=tip.commit.message)
+            return replace(branch, message=tip.commit.message, step=tip.commit.step)
         upstream = upstreams.upstream_of(session, branch.name)
         ahead, behind = upstreams.standing(session, branch.name, tip) or (None, None)
         name = None if upstream is None else upstream.name
-        return replace(branch, message=tip.commit.message, upstream=name, ahead=ahead, behind=behind)
+        told = replace(branch, message=tip.commit.message, step=tip.commit.step)
+        return replace(told, upstream=name, ahead=ahead, behind=behind)
 
     def create_branch(self, name: str, rev: str = "HEAD") -> None:
         """Make a branch at a revision; where that is a branch of a remote, it follows it."""
@@ -111,8 +112,15 @@ class Branching(Verbs):
             upstreams.require_seen(self._session, upstream)
             upstreams.follow(self._session, branch, upstream)
 
-    def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch; its reflog stays."""
+    def delete_branch(self, name: str, *, force: bool = False) -> str | None:
+        """Delete a branch; its reflog stays.
+
+        Returns:
+            The id of the commit that it was at; None where that cannot be read.
+
+        Raises:
+            ConflictError: it is the current branch; or nothing else has its commits, which `force` allows.
+        """
         session = self._session
         record = record_to_delete(session, HEADS, name)
         if name == session.branch:
@@ -121,6 +129,7 @@ class Branching(Verbs):
             self._refuse_to_lose(name, record)
         session.refs.update(HEADS, name, record, RefChange(None, None, session.author, "branch: deleted"))
         upstreams.unfollow(session, name)
+        return target_text(record) or None if isinstance(record, RefRecord) else None
 
     def _refuse_to_lose(self, name: str, record: RefRecord | DamagedRecord) -> None:
         hint = f"delete it all the same with 'mvcs branch -D {name}'"
