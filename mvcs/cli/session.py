@@ -15,7 +15,7 @@ import click
 from mvcs.addresses import without_secrets
 from mvcs.cli.terminal import screen_for
 from mvcs.progress import Progress
-from mvcs.ui import NotesOnly, Screen, TerminalProgress, printable
+from mvcs.ui import LineProgress, NotesOnly, Screen, TerminalProgress, printable
 
 if TYPE_CHECKING:
     from mvcs.local import Trust
@@ -46,10 +46,11 @@ class Session:
 
     @cached_property
     def progress(self) -> Progress:
-        """Where long work reports itself: a bar when somebody watches."""
-        if sys.stderr.isatty() and not self.json:
-            return TerminalProgress(sys.stderr, self.tell)
-        return NotesOnly(self.tell)
+        """Where long work reports itself: a bar when somebody watches, and else a line now and then."""
+        if self.json:
+            return NotesOnly(self.tell)
+        kind = TerminalProgress if sys.stderr.isatty() else LineProgress
+        return kind(sys.stderr, self.tell)
 
     @cached_property
     def trust(self) -> "Trust":

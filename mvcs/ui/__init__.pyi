@@ -22,7 +22,7 @@ from . import (
 from .changes import FILES_LISTED
 from .checkouts import cloned
 from .log_graph import Graph
-from .terminal.progress import NotesOnly, TerminalProgress
+from .terminal.progress import LineProgress, NotesOnly, TerminalProgress
 from .terminal.screen import Screen, plain
 from .terminal.sizes import count, size
 from .terminal.text import NAME, printable, table
@@ -31,6 +31,7 @@ __all__ = [
     "FILES_LISTED",
     "NAME",
     "Graph",
+    "LineProgress",
     "NotesOnly",
     "Screen",
     "TerminalProgress",

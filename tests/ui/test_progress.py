@@ -3,7 +3,7 @@
 import io
 import threading
 
-from mvcs.ui.terminal.progress import NotesOnly, TerminalProgress
+from mvcs.ui.terminal.progress import LineProgress, NotesOnly, TerminalProgress
 
 
 class Terminal(io.StringIO):
@@ -74,3 +74,31 @@ def test_a_pipe_gets_notes_only():
     progress.note("hello")
     progress.finish()
     assert told == ["hello"]
+
+
+def test_what_is_piped_gets_lines_now_and_then():
+    stream, told = io.StringIO(), []
+    progress = LineProgress(stream, told.append, every=0)
+    progress.start("storing commits anew", 40, "commits")
+    progress.advance(12)
+    progress.start("sending packs", 2_000_000, "bytes")
+    progress.advance(500_000)
+    progress.start("walking commits", None, "commits")
+    progress.advance(3)
+    progress.note("by the way")
+    progress.finish()
+    assert stream.getvalue().splitlines() == [
+        "storing commits anew: 12 of 40 commits",
+        "sending packs: 500 kB of 2.0 MB",
+        "walking commits: 3 commits",
+    ]
+    assert told == ["by the way"]
+
+
+def test_short_work_says_nothing_where_it_is_piped():
+    stream = io.StringIO()
+    progress = LineProgress(stream, print, every=1000)
+    progress.start("sending packs", 10, "packs")
+    progress.advance(10)
+    progress.finish()
+    assert stream.getvalue() == ""

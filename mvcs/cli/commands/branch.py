@@ -7,7 +7,6 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
-from mvcs.objects import ABBREVIATED
 from mvcs.ui import names, printable
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def _deleted(repository: "Repository", unwanted: tuple[str, ...], *, force: bool
     done = []
     for name in unwanted:
         commit = repository.delete_branch(name, force=force)
-        was = "" if commit is None else f" (was {commit[:ABBREVIATED]})"
+        was = "" if commit is None else f" (was {commit[:12]})"
         done.append(f"Deleted branch {printable(name)}{was}")
     return done
 

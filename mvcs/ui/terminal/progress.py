@@ -1,14 +1,20 @@
 """Progress of long work: a bar on a terminal once a stage has run for a second, nothing before."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
+
+from mvcs.ui.terminal.sizes import size
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 DELAY = 1.0
 """Seconds a stage may run before it is shown: most commands are over by then."""
+
+EVERY = 10.0
+"""Seconds between lines where stderr is no terminal."""
 
 
 class NotesOnly:
@@ -30,6 +36,47 @@ class NotesOnly:
     def note(self, message: str) -> None:
         """Pass the note on."""
         self._tell(message)
+
+
+class LineProgress(NotesOnly):
+    """Progress where stderr is no terminal: a line now and then while something long is under way.
+
+    The clock is looked at as work goes on: a step that takes long is told when it is over.
+    """
+
+    def __init__(self, stream: TextIO, tell: Callable[[str], None], every: float = EVERY) -> None:
+        """Write on `stream` every so many seconds, pass notes to `tell`."""
+        super().__init__(tell)
+        self._stream = stream
+        self._every = every
+        self._said = time.monotonic()
+        self._lock = threading.Lock()
+        self._stage: tuple[str, int | None, str] = ("", None, "items")
+        self._done = 0
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Begin a stage."""
+        with self._lock:
+            self._stage, self._done = (stage, total, unit), 0
+
+    def advance(self, amount: int) -> None:
+        """Say how far the stage is, if nothing was said for a while."""
+        with self._lock:
+            self._done += amount
+            if time.monotonic() - self._said >= self._every:
+                self._said = time.monotonic()
+                self._stream.write(self._line())
+                self._stream.flush()
+
+    def _line(self) -> str:
+        stage, total, unit = self._stage
+        done, *whole = (
+            size(amount) if unit == "bytes" else f"{amount:,}"
+            for amount in (self._done, total)
+            if amount is not None
+        )
+        counted = "" if unit == "bytes" else f" {unit}"
+        return f"{stage}: {' of '.join([done, *whole])}{counted}\n"
 
 
 class TerminalProgress:
