@@ -15,6 +15,7 @@ LISTED_EVERY = 64
 EXACT_LAYERS = "retention.exact_layers"
 _MUCH = 0.05
 _AT_ONCE = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' deletes them at once"
+_TURNS = "an exact layer goes once the next one is there, so there has to be room for one more than are kept"
 _RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
 
 
@@ -143,9 +144,15 @@ class Quota:
             hint = "'mvcs retention set' says which old commits may go"
             if waiting:
                 hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them, and {_AT_ONCE}"
-            found = NoRoomError(f"nothing was {wish.done}: {said}", hint=f"{hint}; {_RAISE}")
+            room = self._room_for(taken + more) if more and wish is COMMIT else ""
+            found = NoRoomError(f"nothing was {wish.done}: {said}", hint=f"{hint}; {_RAISE}{room}")
         found.more = more
         return found
+
+    def _room_for(self, needed: int) -> str:
+        """Say how much is needed, and why more than what is kept in the end, where layers take turns."""
+        turns = f": {_TURNS}" if self._layers() else ""
+        return f", and this commit needs about {as_size(needed)}{turns}"
 
     def _layers(self) -> str:
         """Say how much of it are exact layers, where that is much: fewer of them may be kept."""

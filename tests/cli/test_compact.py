@@ -39,6 +39,13 @@ def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
     assert "nothing to do: 6 commits looked at" in console("compact", "--max-depth", "1").out
 
 
+def test_dry_runs_of_one_store_give_one_answer(console, restored):
+    assert restored
+    words = ("compact", "--max-depth", "0", "--dry-run", "--json")
+    assert len({console(*words).out for _ in range(6)}) == 1
+    assert console("stats", "--plan", "--json").json == console("stats", "--plan", "--json").json
+
+
 def test_a_range_is_stored_for_an_archive(console, restored):
     ids = list(restored)
     done = console("compact", f"{ids[0]}..HEAD~2", "--for-archive").out

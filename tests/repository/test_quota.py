@@ -58,6 +58,23 @@ def test_a_commit_that_would_pass_it_is_refused_and_leaves_nothing(repo: Reposit
         commit(again, 10)
 
 
+def test_a_quota_of_the_layers_that_are_kept_says_that_one_more_needs_room(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        for number in range(2):
+            repo.commit(state(number, ROWS), step=number, step_size=0.5)
+        taken = sum(packs(tmp_path).values())
+        layer = max(packs(tmp_path).values())
+        repo.config_set("store.max_bytes", str(taken + layer // 2))
+    with Repository.open(tmp_path) as repo:
+        with pytest.raises(StorageError) as caught:
+            repo.commit(state(2, ROWS), step=2, step_size=0.5)
+        assert "there has to be room for one more than are kept" in str(caught.value.hint)
+        assert "this commit needs about " in str(caught.value.hint)
+        repo.config_set("store.max_bytes", str(taken + 2 * layer))
+    with Repository.open(tmp_path) as repo:
+        repo.commit(state(2, ROWS), step=2, step_size=0.5)
+
+
 def test_old_commits_go_first(repo: Repository, tmp_path: Path) -> None:
     """A month passes between two commits, so that what one of them condemns goes with the next."""
     repo.set_retention(last=2)
@@ -130,7 +147,7 @@ def test_others_who_fill_the_store_are_noticed(repo: Repository, tmp_path: Path)
 
 
 def test_what_is_no_size_is_refused(repo: Repository) -> None:
-    with pytest.raises(UsageError, match="a size such as 500GB"):
+    with pytest.raises(UsageError, match="a size above zero such as 500GB"):
         repo.config_set("store.max_bytes", "much")
 
 
