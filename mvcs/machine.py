@@ -27,6 +27,14 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
+def load() -> float:
+    """Return how many processes wanted each processor, over the last minute; 0 where nothing tells."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        return 0.0
+
+
 def group_limits(process: pathlib.Path, groups: pathlib.Path) -> Iterator[int]:
     """Yield the limits of memory of a process's control groups, in bytes: its own, and those around it.
 

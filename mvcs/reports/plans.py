@@ -37,7 +37,8 @@ class CheckoutPlan(Report):
         read_bytes: bytes of these.
         entries: that are decoded.
         depth: the longest chain of deltas behind any of it.
-        seconds: how long that takes here; None where this machine was not measured.
+        seconds: of the processor that it takes here, but for writing files; None where this machine was not
+            measured.
         measured: when it was.
         written: files that would be written in place.
         unchanged: those that are already as they come back.

@@ -10,10 +10,17 @@ if TYPE_CHECKING:
     from mvcs.reports import CheckoutPlan
 
 _NAMED = 10
+_BUSY = 1.25  # processes for each processor from which on that is told
 
 
-def planned(plan: "CheckoutPlan", screen: Screen) -> list[str]:
-    """Return what would come, what is read for it, and the time."""
+def planned(plan: "CheckoutPlan", screen: Screen, load: float = 0.0) -> list[str]:
+    """Return what would come, what is read for it, and the time.
+
+    Args:
+        plan: what was found.
+        screen: what it is for.
+        load: how many processes want each processor.
+    """
     where = "" if plan.target is None else f" to {printable(plan.target)}"
     layer = ", exact values" if plan.layer == "exact" and plan.commit.bounded else ""
     reads = f"{size(plan.read_bytes)} in {count(plan.requests, 'request')}"
@@ -21,17 +28,27 @@ def planned(plan: "CheckoutPlan", screen: Screen) -> list[str]:
     return [
         f"{screen.paint(plan.commit.short, 'id')}{where}: {size(plan.raw_bytes)}{layer}",
         f"  reads {reads}; {deep}",
-        *_time(plan),
+        *_time(plan, load),
         *_listed("would write", plan.written),
         *([f"  {count(len(plan.unchanged), 'file')} unchanged"] if plan.unchanged else []),
         *_checked(plan),
     ]
 
 
-def _time(plan: "CheckoutPlan") -> list[str]:
+def _time(plan: "CheckoutPlan", load: float) -> list[str]:
+    """Say how long it takes; that is time of the processor, of which others may have most."""
     if plan.seconds is None or plan.measured is None:
         return []
-    return [f"  about {seconds(plan.seconds)} here, as measured on {plan.measured:%Y-%m-%d}"]
+    time = f"about {seconds(plan.seconds)} here, as measured on {plan.measured:%Y-%m-%d}"
+    written = "" if plan.target is None and not plan.written else "; writing files is not counted"
+    busy = (
+        []
+        if load < _BUSY
+        else [
+            f"  {load:.1f} processes want each processor now: by the clock it takes about so many times that"
+        ]
+    )
+    return [f"  {time}{written}", *busy]
 
 
 def _checked(plan: "CheckoutPlan") -> list[str]:

@@ -10,6 +10,7 @@ from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
+from mvcs.machine import load
 from mvcs.ui import checkouts, plans
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def command(  # one argument for each option
     A commit of a state has parts instead of files: HEAD:model -o model.safetensors writes one.
 
     With --plan nothing is restored: it says how many bytes are read in how many requests, and in what
-    time, for which the first plan measures this machine. For a state without -o that is what Python's
-    checkout takes. Footers and trees are read for it, and no values.
+    time, for which the first plan measures this machine. That is time of the processor, for reading,
+    decoding and hashing; writing files is not counted. For a state without -o it is what Python's checkout
+    takes. Footers and trees are read for it, and no values.
     """
     if chosen["tensor"] is not None and output is None:
         raise click.UsageError("--tensor needs -o: a part of a state cannot stand in for the whole")
@@ -144,7 +146,7 @@ def _plan(
         force=force,
         measure=chosen["measure"],
     )
-    session.answer(found, plans.planned(found, session.screen))
+    session.answer(found, plans.planned(found, session.screen, load()))
 
 
 def _only(words: Sequence[str]) -> str:
