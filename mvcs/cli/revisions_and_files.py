@@ -10,7 +10,7 @@ import click
 from mvcs.cli.completers import BEHIND
 from mvcs.cli.foreign_words import Command
 from mvcs.cli.session import Session
-from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.errors import LostError, MvcsError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -100,7 +100,8 @@ def _neither(problem: MvcsError, words: Sequence[str], word: str, *, dashed: boo
     typed = None if dashed or not isinstance(problem, UsageError) else _files_behind(words)
     if typed is not None:
         return UsageError(problem.message, hint=f"files stand behind the commits: {typed}")
-    if dashed or not isinstance(problem, NotFoundError) or _NO_FILE.search(word):
+    is_named = isinstance(problem, LostError)  # it is a revision, whose commit is gone
+    if dashed or is_named or not isinstance(problem, NotFoundError) or _NO_FILE.search(word):
         return problem
     hint = f"{problem.hint}; a file that is gone stands behind two dashes: -- {word}"
     return NotFoundError(problem.message, hint=hint)

@@ -1,5 +1,7 @@
-"""The commit that a branch points at; and where that cannot be read, the newest earlier one that can."""
+"""The commit that a branch points at, or HEAD without one; and where that cannot be read, a way on."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
@@ -45,6 +47,54 @@ def _way_back(graph: Graph, refs: RefStore, branch: str, *, stands: bool) -> str
     return (
         f"{fetch}; 'mvcs reset {name}' goes back to the newest whole commit before it, and leaves files alone"
     )
+
+
+def load_head(graph: Graph, refs: RefStore, commit: ObjectId, default: str) -> Revision:
+    """Return the commit that HEAD stands on without a branch.
+
+    Args:
+        graph: the commits.
+        refs: the branches.
+        commit: where HEAD stands.
+        default: the branch to go on from, if it can be read.
+
+    Raises:
+        NotFoundError: it is not in the store; the hint tells a way on.
+        CorruptionError: it is damaged; likewise.
+    """
+    try:
+        return graph.load(commit, None)
+    except (CorruptionError, NotFoundError) as error:
+        gone = isinstance(error, NotFoundError)
+        why = "is not in the store" if gone else f"cannot be read: {error.message}"
+        message = f"HEAD is on no branch and stands on {short_id(commit)}, which {why}"
+        raise type(error)(message, hint=_way_on(graph, refs, default, gone=gone)) from error
+
+
+def _way_on(graph: Graph, refs: RefStore, default: str, *, gone: bool) -> str:
+    # A clone's own collector keeps the commit; nothing tells another's of it.
+    why = (
+        "'mvcs gc' of another clone deletes what no branch or tag leads to"
+        if gone
+        else "'mvcs fsck' tells more"
+    )
+    branch = next(_whole_branches(graph, refs, default), None)
+    if branch is None:
+        return f"{why}; 'mvcs reflog HEAD' shows where it was before"
+    return (
+        f"{why}; 'mvcs reset {branch}' takes HEAD to the commit of '{branch}' and leaves files alone, "
+        f"'mvcs switch -f {branch}' goes on there with its files"
+    )
+
+
+def _whole_branches(graph: Graph, refs: RefStore, default: str) -> Iterator[str]:
+    """Yield branches whose commits can be read, the default one first."""
+    with suppress(MvcsError):
+        for name in sorted(refs.listed(HEADS), key=lambda name: (name != default, name)):
+            with suppress(MvcsError):
+                record = refs.read(HEADS, name)
+                if record is not None and _is_whole(graph, record):
+                    yield name
 
 
 def _newest_whole(graph: Graph, refs: RefStore, branch: str) -> int | None:

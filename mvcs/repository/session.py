@@ -15,7 +15,7 @@ from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics
 from mvcs.reports import CommitInfo
-from mvcs.repository.branch_tip import load_tip
+from mvcs.repository.branch_tip import load_head, load_tip
 from mvcs.repository.commit_info import commit_info
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
@@ -160,11 +160,15 @@ class Session:
         """Return the commit HEAD stands on; None before the first commit."""
         stand = self._stand()
         if stand.branch is None:
-            return self.graph.load(stand.commit or ObjectId(b""), None)
+            return self._detached(stand)
         record = self.head_record(stand.branch)
         if record is None or record.target is None:
             return None
         return self.tip(stand.branch, record)
+
+    def _detached(self, stand: Head) -> Revision:
+        default = self.place.description.default_branch
+        return load_head(self.graph, self.refs, stand.commit or ObjectId(b""), default)
 
     def head_record(self, branch: str) -> RefRecord | None:
         """Return the newest record of the branch HEAD is on, and say when it is gone.
@@ -224,7 +228,7 @@ class Session:
             return None  # every other command says so
         stand = self._stand()
         if stand.commit is not None:
-            return self.graph.load(stand.commit, None)
+            return self._detached(stand)
         if stand.branch not in self.refs.listed(HEADS):
             self._refuse_unheard_of(stand.branch or "")
         return None
