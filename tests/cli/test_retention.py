@@ -213,7 +213,7 @@ def test_commits_are_named_by_the_branch_that_was_asked_or_head_is_on(trained: C
     with Repository.open(trained.folder) as repo:
         repo.commit(state(60), step=750, branch="again")
     trained("retention", "set", "--last", "1", "--force")
-    assert "drop the data of main@300 (" in trained("retention", "apply", "--dry-run", "--force").out
+    assert "drop the data of main@300 (" in trained("retention", "apply", "--dry-run", "--force", "-v").out
     trained("retention", "apply", "--force")
     trained("gc", "--execute", "--grace", "0")
     assert "there is main@1000 (" in trained("checkout", "main@700", "-o", "x.npz", code=3).err
