@@ -81,6 +81,31 @@ def test_rules_that_stay_keep_what_a_note_makes_the_best(work: Path) -> None:
     see_what_came_back(work, before, {1, 5})
 
 
+def test_what_is_kept_after_all_is_condemned_once_and_released_once(work: Path) -> None:
+    before = drop_all_but(work, last=1, best="1:min:loss")
+    with Repository.open(work) as repo:
+        repo.note("main~4", {"loss": 0.5})
+    assert collect(work)  # before the first that is condemned all is looked at
+    assert not collect(work)
+    said = records(work)
+    for wait in (0.0, 0.0, 1.0):
+        with Repository.open(work) as repo:
+            assert not repo.gc(grace_days=0, wait_days=wait).garbage
+            found = repo.gc(grace_days=0, wait_days=wait, execute=True)
+            assert not found.garbage
+            assert not found.condemned
+    assert records(work) == said
+    with Repository.open(work) as repo:
+        repo.set_retention(last=1, force=True)
+    assert collect(work)
+    assert before
+
+
+def records(work: Path) -> set[str]:
+    """Return what collectors said so far."""
+    return {path.name for path in (work / ".mvcs/gc").iterdir()}
+
+
 def test_where_a_rule_cannot_be_applied_nothing_dropped_is_collected(work: Path) -> None:
     before = drop_all_but(work, last=1)
     with Repository.open(work) as repo:

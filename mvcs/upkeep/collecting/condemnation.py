@@ -56,6 +56,11 @@ class Collector:
         """The packs that are condemned, or going."""
         return self.log.of(*LIVE)
 
+    @property
+    def released(self) -> set[str]:
+        """The packs that were condemned, and are to stay after all."""
+        return self.log.of(Standing.RELEASED)
+
     def left(self, pack: str) -> float | None:
         """Return how many seconds a condemned pack still has; None for one that is not condemned.
 

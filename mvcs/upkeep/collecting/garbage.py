@@ -1,6 +1,6 @@
 """What a store holds that nothing needs: planned, shown, condemned, and only later deleted."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -105,6 +105,7 @@ class _Collection:
         head = held(self._place, self._grace)
         names = set(filter(None, map(pack_name, sizes)))
         reach = survey(self._backend, names | live, head, self._given_up, self._known, deletes=False)
+        reach.left.difference_update(self._kept_after_all(reach.left))
         found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         report.notes.extend(_of_past(reach, sizes))
@@ -114,6 +115,15 @@ class _Collection:
                 with suppress(StorageError):
                     HeadLog(self._place.local).begin(now_microseconds())
         return report
+
+    def _kept_after_all(self, left: Collection[str]) -> set[str]:
+        """Return what was condemned and released before, and is needed still.
+
+        Rules may keep data that are on record as dropped, and only a marking before a deletion asks them. So
+        such a pack is looked at before it is condemned again.
+        """
+        released = self._collector.released.intersection(left)
+        return released - self._unneeded(released)
 
     def _planned(self, found: list[Found], reach: Reach, branches: list[str]) -> GcReport:
         going, condemned, waiting = list[Garbage](), list[Garbage](), list[Garbage]()
