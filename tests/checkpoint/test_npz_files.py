@@ -1,6 +1,7 @@
 """npz archives come back with the same arrays; objects are never unpickled."""
 
 import io
+import itertools
 import os
 import tracemalloc
 import zipfile
@@ -110,6 +111,7 @@ VALID = saved()
         archive({"a.npy": npy("__import__('os')")}),
         archive({"a.npy": npy()}, zipfile.ZIP_LZMA),
     ],
+    ids=itertools.count(),
 )
 def test_what_is_no_archive_of_arrays_is_refused(tmp_path, content):
     path = tmp_path / "x.npz"

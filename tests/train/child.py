@@ -1,4 +1,4 @@
-"""A training run in a process of its own: one step for each line on stdin."""
+"""A training run in a process of its own, on a CUDA device if asked to: one step for each line on stdin."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
-from runs import Run
+from runs import CudaRun, Run
 
 from mvcs import Repository
 from mvcs.train import Checkpointer
@@ -15,7 +15,7 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
     torch.set_num_threads(1)
     folder, steps, every, result = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    run = Run()
+    run = CudaRun() if sys.argv[5:] == ["cuda"] else Run()
     with Checkpointer(
         Repository.open(folder), *run.parts, **run.options, every=every, step_size=0.5
     ) as checkpointer:

@@ -66,11 +66,43 @@ class Run:
     def weights(self) -> dict[str, list[int]]:
         """The bits of every weight and buffer."""
         tensors = self.model.state_dict()
-        return {name: list(tensor.numpy().tobytes()) for name, tensor in tensors.items()}
+        return {name: list(tensor.cpu().numpy().tobytes()) for name, tensor in tensors.items()}
 
 
-def undisturbed(steps: int) -> Run:
-    run = Run()
+class CudaRun(Run):
+    """The same on a CUDA device, in a precision, with AdamW as it is asked for."""
+
+    def __init__(self, seed: int = 0, precision: torch.dtype | None = None, **adam: Any) -> None:
+        super().__init__(seed)
+        self.model.cuda()
+        self.precision = precision
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), **{"lr": 1e-2} | adam)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 50)
+        halves = precision is torch.float16
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10, growth_interval=3, enabled=halves)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return super().options | ({"scaler": self.scaler} if self.scaler.is_enabled() else {})
+
+    def backward(self) -> float:
+        x, y = (part.cuda() for part in self.data.next())
+        with torch.autocast("cuda", dtype=self.precision, enabled=self.precision is not None):
+            loss = (self.model(x) - y).square().mean()
+        self.scaler.scale(loss).backward()
+        return loss.item()
+
+    def step(self) -> float:
+        loss = self.backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        self.scheduler.step()
+        return loss
+
+
+def undisturbed(steps: int, run: Run | None = None) -> Run:
+    run = run or Run()
     for _ in range(steps):
         run.step()
     return run

@@ -35,13 +35,18 @@ def capture_state(state: object) -> Captured:
     parameters, torch dtypes, devices and sizes. Tensors that are the same memory become one leaf.
 
     Args:
-        state: what a run hands over. It is not copied; leaves read it when they are read.
+        state: what a run hands over. It is not copied; leaves read it when they are read. What devices are
+            computing is waited for.
 
     Raises:
         StateError: something else is in it, or it contains itself; the message names the path.
     """
     capture = StateCapture(Collector())
     root = capture.node(state, ())
+    if "torch" in sys.modules:
+        from mvcs.checkpoint.state import torch_values
+
+        torch_values.wait_for_devices(leaf.source for leaf in capture.collector.leaves)
     return Captured(tuple(capture.collector.leaves), root=root, blobs=capture.collector.blobs)
 
 

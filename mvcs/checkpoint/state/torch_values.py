@@ -1,6 +1,6 @@
 """torch tensors, parameters and constants as leaves and nodes, and back; torch is imported here alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,13 @@ class TensorSource(Source):
         turned = tensor.is_conj() or tensor.is_neg()
         dense = tensor.device.type == "cpu" and tensor.is_contiguous() and not turned
         return _flat_bytes(tensor.detach()) if dense else None
+
+
+def wait_for_devices(sources: Iterable[Source]) -> None:
+    """Wait for what CUDA devices compute: leaves are read on other threads, with streams of their own."""
+    tensors = (source.tensor for source in sources if isinstance(source, TensorSource))
+    for device in {tensor.device for tensor in tensors if tensor.device.type == "cuda"}:
+        torch.cuda.synchronize(device)
 
 
 def _flat_bytes(plain: torch.Tensor) -> memoryview:

@@ -71,7 +71,7 @@ class _Plan:
         direct: whether each live tensor is one whose bytes are copied as they lie, all of them in one call.
         gather: does that.
         singly: index of every other live tensor that is not tied to one before it, and where it is copied to.
-        devices: CUDA devices to wait for.
+        devices: CUDA devices that tensors are on.
     """
 
     readings: Sequence[object] = ()
@@ -95,10 +95,16 @@ class _Plan:
 
     def copy(self, tensors: Sequence[torch.Tensor]) -> None:
         live = list(compress(tensors, self.plain))
+        for device in self.devices:
+            # On whichever stream the optimizer stepped: a copy waits for the current one alone.
+            torch.cuda.synchronize(device)
+        for place, target in self.singly:
+            # Before it is copied: torch would negate the copy here, while it still arrives from a device.
+            source = copied_as(live[place].resolve_neg())
+            # Pinned memory alone may be copied to while we go on, and only CUDA devices are waited for.
+            target.copy_(source, non_blocking=live[place].device in self.devices)
         addresses = list(map(torch.Tensor.data_ptr, compress(live, self.direct)))
         self.gather.fill(addresses, torch.get_num_threads())
-        for place, target in self.singly:
-            target.copy_(copied_as(live[place]), non_blocking=True)
         for device in self.devices:
             torch.cuda.current_stream(device).synchronize()
 

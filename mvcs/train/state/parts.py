@@ -13,6 +13,7 @@ from mvcs.train.state import rng
 from mvcs.train.state.fit_check import check_fit
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
+from mvcs.train.state.placement import placed_like
 from mvcs.train.state.schedule_fit import starts_anew
 from mvcs.train.state.stateful import Stateful
 from mvcs.train.state.trial_loading import load, try_loading
@@ -156,7 +157,7 @@ class Parts:
                 _logger.warning("%s holds an extra '%s' that nothing here takes over", source, name)
         for name, current in self.extra.items():
             if name in saved and not isinstance(current, Stateful | torch.Generator):
-                self.extra[name] = saved[name]
+                self.extra[name] = placed_like(saved[name], current)
             elif starts_anew(current, saved.get(name)):
                 _logger.warning("%s holds no extra '%s': it starts anew", source, name)
             elif isinstance(current, torch.Generator):

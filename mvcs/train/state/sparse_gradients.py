@@ -1,5 +1,6 @@
 """Gradients as a state holds them: sparse ones, which no commit can hold, as their indices and values."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,10 @@ def unpacked(saved: Saved, device: torch.device) -> torch.Tensor | None:
     if not isinstance(saved, Mapping):
         return None if saved is None else saved.to(device, copy=True)
     indices, values = (saved[name].to(device, copy=True) for name in ("indices", "values"))
-    return torch.sparse_coo_tensor(indices, values, size=tuple(saved["shape"]), check_invariants=True)
+    with warnings.catch_warnings():
+        # Of checks that are not asked for elsewhere: torch 2.11 says so even where they are.
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
+        return torch.sparse_coo_tensor(indices, values, size=tuple(saved["shape"]), check_invariants=True)
 
 
 def is_zero(gradient: torch.Tensor) -> bool:

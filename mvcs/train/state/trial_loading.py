@@ -10,6 +10,7 @@ from torch import nn
 
 from mvcs.addresses import without_secrets
 from mvcs.errors import UsageError
+from mvcs.train.state.placement import settings_placed
 from mvcs.train.state.stateful import Stateful
 
 _LOADER = "loader"
@@ -50,7 +51,7 @@ def load(name: str, part: Stateful, saved: dict[str, Any], source: str) -> None:
         UsageError: it refuses, as a model may that converts what it loads; others may have changed.
     """
     try:
-        part.load_state_dict(saved)
+        part.load_state_dict(settings_placed(saved, part))
     except Exception as error:
         raise _refused(name, source, error, "parts may be loaded by half: make all of them anew") from error
 

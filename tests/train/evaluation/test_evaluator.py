@@ -309,13 +309,13 @@ def test_what_shall_become_of_the_commit_is_known():
 def test_on_a_device():
     run = Run()
     run.model.cuda()
-    run.x, run.y = run.x.cuda(), run.y.cuda()
+    run.x = run.x.cuda()
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
     state = torch.cuda.get_rng_state()
 
     def evaluate(model):
         torch.rand(3, device="cuda")
-        return model.train()(run.x).square().mean()
+        return 1 / (0.01 + model.train()(run.x).square().mean())  # coarse weights are almost zero
 
     evaluator = Evaluator(run.model, evaluate, BOUND)
     baseline = evaluator.baseline(0)
