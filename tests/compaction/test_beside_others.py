@@ -127,8 +127,10 @@ def test_status_says_how_far_it_is_and_why_it_failed(tmp_path: Path) -> None:
         BackgroundCompaction(Process.current(), failure="the disk is gone").keep(repo.local_records)
         assert repo.status().compacting is None
         assert any("the disk is gone" in line for line in repo.status().problems)
-        repo.compact(share=1.0)
-        assert not repo.status().problems
+        for options in ({"share": 1.0}, {}):
+            BackgroundCompaction(Process.current(), failure="the disk is gone").keep(repo.local_records)
+            repo.compact(**options)
+            assert not repo.status().problems
 
 
 @pytest.mark.parametrize("record", [{"process": 3}, {"process": str(Process.current()), "done": -1}])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
-from mvcs.local import BackgroundCompaction, LocalRecords, Place, forget_background
+from mvcs.local import BackgroundCompaction, LocalRecords, Place
 from mvcs.processes import Process
 from mvcs.progress import Progress
 from mvcs.reports import CompactReport, as_size
@@ -85,14 +85,12 @@ class BesideOthers:
     def run(self, compact: Callable[[], CompactReport]) -> CompactReport:
         """Compact; what goes wrong is on record for `status`."""
         try:
-            report = compact()
+            return compact()
         except ConflictError:
             raise  # another one is at work, or the process beside which this one was has ended
         except MvcsError as error:
             replace(self._told, failure=error.message).keep(self._records)
             raise
-        forget_background(self._records)
-        return report
 
     def rest(self) -> None:
         """Rest, as the pace says."""

@@ -16,7 +16,7 @@ from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, go_on
 from mvcs.delta import CodeCoder
 from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
-from mvcs.local import CompactionSteps, Journal
+from mvcs.local import CompactionSteps, Journal, LocalRecords, forget_background
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
@@ -86,6 +86,7 @@ class Compaction:
                 raise
             self._remove(name for name in steps.packs if name not in set(found.packs))
             steps.forget()
+            forget_background(LocalRecords(place.local))
         session.graph.replace(found.revisions)
         return self._report(found, executed=True)
 

@@ -73,13 +73,13 @@ class BackgroundCompaction:
         LocalCompaction(Process.current(), failure=why).keep(self._repo.local_records)
 
     def _lines(self) -> list[str]:
-        """Return what it said on stderr."""
+        """Return what it said on stderr at last."""
         said, self._said = self._said, None
         if said is None:
             return []
         with said:
-            said.seek(0)
-            return said.read(_MOST_SAID).decode("utf-8", "replace").strip().splitlines()
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_SAID))
+            return said.read().decode("utf-8", "replace").strip().splitlines()
 
     def close(self) -> None:
         """End it; the compaction of the next run goes on behind what was verified."""
