@@ -68,7 +68,10 @@ class BackgroundCompaction:
         lines = self._lines()
         if process.returncode in (0, _CONFLICT):
             return
-        why = "; ".join(lines[-_LINES:]) or f"it ended with {process.returncode}"
+        why = (
+            "; ".join(line.removeprefix("mvcs: error: ") for line in lines[-_LINES:])
+            or f"it ended with {process.returncode}"
+        )
         _logger.warning("the compaction in the background failed, and the run goes on: %s", why)
         LocalCompaction(Process.current(), failure=why).keep(self._repo.local_records)
 
