@@ -1,7 +1,7 @@
 from .carried_drops import carry_drops
 from .data_drops import DataDrop, DataDrops, record_drops, record_there, told_of
 from .dropped import dropped_why, explained, said_of
-from .drops import Drop, DropLog, DropRecord
+from .drops import Drop, DropLog, DropRecord, drops_row
 from .exact_layers import drop_layers, try_drop_old_layers
 from .facts import Source
 from .pins import PinRecord, pin, pins_row, unpin
@@ -31,6 +31,7 @@ __all__ = [
     "commit_names",
     "drop_layers",
     "dropped_why",
+    "drops_row",
     "explained",
     "has_exact_layer",
     "layer_bytes",

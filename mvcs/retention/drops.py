@@ -14,12 +14,10 @@ from mvcs.objects import (
     as_list,
     as_pairs,
     cbor,
-    is_record_name,
-    record_name,
-    record_number,
     seal,
     unseal,
 )
+from mvcs.retention.record_row import RecordRow
 from mvcs.store import Backend, refuse_changes
 
 FOLDER = "retention/drops"
@@ -65,11 +63,6 @@ class DropRecord:
     number: int
     drops: tuple[Drop, ...]
 
-    @property
-    def name(self) -> str:
-        """Where the record lies; the newest is listed first."""
-        return _path(self.number)
-
     def encode(self) -> bytes:
         """Return the bytes of the file."""
         return seal(_MAGIC, [self.number, [drop.item for drop in self.drops]])
@@ -100,12 +93,17 @@ def _drop(value: cbor.Value) -> Drop:
     return Drop(as_id(commit), names, as_integer(time, "a drop's time", -(1 << 62), 1 << 62), more)
 
 
+def drops_row(backend: Backend) -> RecordRow[DropRecord]:
+    """Return the drop records of a store."""
+    return RecordRow(backend, FOLDER, "a drop record", DropRecord.decode, MAX_RECORD, None)
+
+
 class DropLog:
     """The drop records of a store."""
 
     def __init__(self, backend: Backend) -> None:
         """Keep the records in `backend`."""
-        self._backend = backend
+        self._backend, self._row = backend, drops_row(backend)
 
     def append(self, drops: tuple[Drop, ...]) -> DropRecord:
         """Record drops durably; only then may their packs be deleted.
@@ -115,18 +113,18 @@ class DropLog:
         """
         refuse_changes(self._backend)
         while True:
-            newest = self._newest()
+            newest = self._row.newest_number()
             number = 0 if newest is None else newest + 1
             try:
                 folded, taken = self._folded(number)
                 record = DropRecord(number, (*folded, *drops))
-                self._backend.create(record.name, record.encode())
+                self._backend.create(self._row.path(number), record.encode())
             except (ConflictError, NotFoundError):
                 continue  # another writer took the number, or folded the same records, first
             if self._is_counted(record):
                 self._delete_folded(number, taken)
                 return record
-            self._backend.delete(record.name)
+            self._backend.delete(self._row.path(number))
 
     def drops(self) -> Iterator[Drop]:
         """Yield everything that was given up, newest record first.
@@ -148,7 +146,7 @@ class DropLog:
             NotFoundError: records go faster than they can be read.
         """
         for attempt in reversed(range(ATTEMPTS)):
-            newest, numbers = self._newest(), self._numbers()
+            newest, numbers = self._row.newest_number(), self._numbers()
             live = _live(numbers)
             # A folding that goes on while we list or read: it is there when we look again.
             if attempt and not _is_whole(live, newest):
@@ -168,7 +166,7 @@ class DropLog:
         found: dict[bytes, tuple[int, Drop]] = {}  # what is folded stands in two records for a moment
         for number in self._numbers():
             with suppress(CorruptionError, NotFoundError, UnsupportedFormatError):
-                for drop in reversed(self._load(number).drops):
+                for drop in reversed(self._row.load(number).drops):
                     found.setdefault(cbor.dumps(drop.item), (number, drop))
         return list(found.values())
 
@@ -177,7 +175,7 @@ class DropLog:
         damaged: list[MvcsError] = []
         for number in numbers:
             try:
-                record = self._load(number)
+                record = self._row.load(number)
             except NotFoundError:
                 if number in live:
                     raise
@@ -196,10 +194,10 @@ class DropLog:
         taken: set[int] = set()
         for old in range(number - FOLDED + 1, number) if number % FOLDED == FOLDED - 1 else ():
             try:
-                drops += self._load(old).drops
+                drops += self._row.load(old).drops
                 taken.add(old)
             except NotFoundError:
-                if self._backend.size(_path(number)) is not None:
+                if self._backend.size(self._row.path(number)) is not None:
                     raise
             except (CorruptionError, UnsupportedFormatError):
                 continue
@@ -208,9 +206,9 @@ class DropLog:
     def _is_counted(self, record: DropRecord) -> bool:
         """Tell whether no folding left the record out: one frees numbers, which a sleeper may take."""
         fold = record.number - record.number % FOLDED + FOLDED - 1
-        if record.number == fold or self._backend.size(_path(fold)) is None:
+        if record.number == fold or self._backend.size(self._row.path(fold)) is None:
             return True
-        taken = self._load(fold).drops
+        taken = self._row.load(fold).drops
         return all(drop in taken for drop in record.drops)
 
     def _delete_folded(self, number: int, taken: set[int]) -> None:
@@ -218,36 +216,17 @@ class DropLog:
         if number % FOLDED == FOLDED - 1:
             for old in self._numbers():
                 if old < number and old % FOLDED != FOLDED - 1 and (old in taken or self._is_readable(old)):
-                    self._backend.delete(_path(old))
+                    self._backend.delete(self._row.path(old))
 
     def _is_readable(self, number: int) -> bool:
         try:
-            self._load(number)
+            self._row.load(number)
         except (CorruptionError, NotFoundError, UnsupportedFormatError):
             return False
         return True
 
     def _numbers(self) -> list[int]:
-        names = (path.rpartition("/")[2] for path in self._backend.list(FOLDER))
-        return [record_number(name) for name in names if is_record_name(name)]
-
-    def _newest(self) -> int | None:
-        path = self._backend.newest(FOLDER)
-        name = None if path is None else path.rpartition("/")[2]
-        if name is not None and not is_record_name(name):
-            raise CorruptionError(f"'{path}' is not a drop record", hint="move it out of the store")
-        return None if name is None else record_number(name)
-
-    def _load(self, number: int) -> DropRecord:
-        path = _path(number)
-        try:
-            record = DropRecord.decode(self._backend.read_small(path, MAX_RECORD))
-        except (CorruptionError, UnsupportedFormatError) as error:
-            message = f"drop record '{path}' cannot be read: {error.message}"
-            raise type(error)(message, hint=error.hint) from error
-        if record.number != number:
-            raise CorruptionError(f"drop record '{path}' lies under the number of another record")
-        return record
+        return self._row.numbers()[::-1]
 
 
 def _live(numbers: list[int]) -> list[int]:
@@ -261,7 +240,3 @@ def _is_whole(live: list[int], newest: int | None) -> bool:
     count = max(live[0] if live else -1, -1 if newest is None else newest) + 1
     folds = range(FOLDED - 1, count, FOLDED)
     return sorted(live) == [*folds, *range(count - count % FOLDED, count)]
-
-
-def _path(number: int) -> str:
-    return f"{FOLDER}/{record_name(number)}"

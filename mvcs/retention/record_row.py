@@ -1,4 +1,4 @@
-"""Rows of numbered records of which the newest counts: rules, and pins."""
+"""Rows of numbered records in a folder of a store: rules and pins, of which the newest counts, and drops."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ class RecordRow(Generic[Record]):
         what: names one of them in messages.
         decode: reads the bytes of one.
         limit: bytes of the largest that is read.
+        hint: what to do about one that is damaged.
     """
 
     backend: Backend
@@ -43,6 +44,20 @@ class RecordRow(Generic[Record]):
     what: str
     decode: Callable[[bytes], Record]
     limit: int
+    hint: str | None = MEND_HINT
+
+    def newest_number(self) -> int | None:
+        """Return the number of the newest record; None where there is none.
+
+        Raises:
+            CorruptionError: something else lies there.
+        """
+        path = self.backend.newest(self.folder)
+        if path is None:
+            return None
+        if not is_record_name(path.rpartition("/")[2]):
+            raise CorruptionError(f"'{path}' is not {self.what}", hint="move it out of the store")
+        return record_number(path)
 
     def newest(self) -> Record | None:
         """Return the record in force; None where there is none.
@@ -100,13 +115,20 @@ class RecordRow(Generic[Record]):
             record = self.decode(self.backend.read_small(path, self.limit))
         except (CorruptionError, UnsupportedFormatError) as error:
             message = f"{self.what} '{path}' cannot be read: {error.message}"
-            hint = MEND_HINT if isinstance(error, CorruptionError) else error.hint
+            hint = (self.hint or error.hint) if isinstance(error, CorruptionError) else error.hint
             raise type(error)(message, hint=hint) from error
         if record.number != number:
             raise CorruptionError(
-                f"{self.what} '{path}' lies under the number of another record", hint=MEND_HINT
+                f"{self.what} '{path}' lies under the number of another record", hint=self.hint
             )
         return record
+
+    def is_good(self, number: int, data: bytes) -> bool:
+        """Tell whether bytes are those of the record of a number, in a form that this version knows."""
+        try:
+            return self.decode(data).number == number
+        except (CorruptionError, UnsupportedFormatError):
+            return False
 
     def append(self, make: Callable[[Record | None, int], Record]) -> Record:
         """Create the next record; `make` is given the newest and the number, again where others were first.

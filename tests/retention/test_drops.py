@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, object_id
-from mvcs.objects.sealed_records import seal
+from mvcs.objects.sealed_records import record_name, seal
 from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
@@ -113,7 +113,7 @@ def test_an_interrupted_folding_is_finished_by_the_next(backend):
     old = {}
     for number in range(FOLDED - 1):
         record = log.append((drop(number),))
-        old[record.name] = record.encode()
+        old[f"{FOLDER}/{record_name(record.number)}"] = record.encode()
     log.append((drop(FOLDED - 1),))
     for name, data in list(old.items())[5:]:
         backend.put(name, data)  # as if the writer had been stopped after deleting five
@@ -128,7 +128,7 @@ def test_a_lost_record_does_not_stop_the_log(backend):
     log = DropLog(backend)
     for number in range(FOLDED - 1):
         log.append((drop(number),))
-    backend.delete(DropRecord(7, ()).name)
+    backend.delete(f"{FOLDER}/{record_name(7)}")
     log.append((drop(FOLDED - 1),))
     assert {found.time for found in log.drops()} == set(range(FOLDED)) - {7}
 
@@ -138,7 +138,7 @@ def test_a_record_that_cannot_be_read_does_not_stop_the_log_and_outlives_folding
     log = DropLog(backend)
     for number in range(FOLDED - 1):
         log.append((drop(number),))
-    damaged = DropRecord(7, ()).name
+    damaged = f"{FOLDER}/{record_name(7)}"
     backend.delete(damaged)
     backend.put(damaged, content)
     for number in range(FOLDED - 1, 2 * FOLDED):
@@ -151,7 +151,7 @@ def test_a_record_that_cannot_be_read_does_not_stop_the_log_and_outlives_folding
 
 def test_a_damaged_record_is_named(backend):
     log = DropLog(backend)
-    name = log.append((drop(0),)).name
+    name = f"{FOLDER}/{record_name(log.append((drop(0),)).number)}"
     backend.put(f"{FOLDER}/99999998", backend.read(name))
     with pytest.raises(CorruptionError, match="number of another"):
         list(log.drops())
@@ -189,7 +189,7 @@ def test_a_writer_that_slept_while_others_folded_loses_nothing(backend, tmp_path
     log = DropLog(backend)
     for number in range(FOLDED + 2):
         log.append((drop(number),))
-    slept = DropLog(Sleeper(tmp_path, DropRecord(behind, ()).name))
+    slept = DropLog(Sleeper(tmp_path, f"{FOLDER}/{record_name(behind)}"))
     assert slept.append((drop(500),)).number == FOLDED + 2
     assert {found.time for found in log.drops()} == {*range(FOLDED + 2), 500}
     assert len(backend.list(FOLDER)) == 4
@@ -201,7 +201,7 @@ class Overtaken(LocalBackend):
     def create(self, name, data):
         """Let the other one append."""
         super().create(name, data)
-        if name == DropRecord(FOLDED - 2, ()).name:
+        if name == f"{FOLDER}/{record_name(FOLDED - 2)}":
             DropLog(LocalBackend(self.root)).append((drop(700),))
 
 
@@ -253,7 +253,7 @@ def test_a_record_lies_under_its_own_number(tmp_path):
     log = DropLog(backend)
     log.append((examples.DROP.drops[0],))
     first = log.append((examples.DROP.drops[0],))
-    path = tmp_path / first.name
+    path = tmp_path / FOLDER / record_name(first.number)
     path.with_name("99999997").write_bytes(path.read_bytes())
     with pytest.raises(CorruptionError, match="number of another"):
         list(log.drops())

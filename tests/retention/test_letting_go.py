@@ -14,7 +14,7 @@ from mvcs.objects import ObjectId
 from mvcs.repository.keeping.letting_go import LettingGo
 from mvcs.repository.keeping.retained import Retained
 from mvcs.retention import DataDrop, record_drops
-from mvcs.upkeep.repairing.repair_drops import MAX_RECORD
+from mvcs.retention.drops import MAX_RECORD
 from tests.repository.states import content, leaves, state
 
 COMMITS = 12

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.history import Revision
 from mvcs.memory import NOTHING
-from mvcs.objects import is_record_name, record_number
 from mvcs.refs import now_microseconds
 from mvcs.reports import Mended
 from mvcs.restore import has_chunks
-from mvcs.retention import DataDrop, DataDrops, Drop, DropLog, DropRecord
+from mvcs.retention import DataDrop, DataDrops, Drop, DropLog, DropRecord, RecordRow, drops_row
 from mvcs.store import (
     DROPPED_DATA,
     UNREADABLE_ERRORS,
@@ -23,10 +23,6 @@ from mvcs.store import (
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.turned_records import TurnedRecords
 from mvcs.upkeep.repairing.wanted_packs import WantedPacks
-
-MAX_RECORD = 64 << 20
-_FOLDER = DropRecord(0, ()).name.rpartition("/")[0]
-_UNREADABLE = (CorruptionError, UnsupportedFormatError)
 
 
 @dataclass
@@ -47,32 +43,30 @@ class DropRepair:
 
     def run(self) -> None:
         """Mend each record that is damaged; one that a newer version wrote is left alone."""
-        backend = self.wanted.store.backend
+        row = drops_row(self.wanted.store.backend)
         try:
             with odd_is_damage():
-                paths = backend.list(_FOLDER)
+                numbers = row.numbers()
         except CorruptionError as error:
             self.note(f"{error.message}; it was left alone")
             return
-        for path in paths:
-            if is_record_name(path.rpartition("/")[2]):
-                data = b""  # of what is larger than a record nothing can be turned back
-                try:
-                    data = backend.read_small(path, MAX_RECORD)
-                    _decoded(data, path)
-                except NotFoundError:
-                    continue  # it was folded
-                except _UNREADABLE as error:
-                    self._mend(path, data, error)
+        for number in reversed(numbers):
+            try:
+                row.load(number)
+            except NotFoundError:
+                continue  # it was folded
+            except (CorruptionError, UnsupportedFormatError) as error:
+                self._mend(row, number, error)
 
-    def _mend(self, path: str, data: bytes, error: MvcsError) -> None:
-        records = TurnedRecords(self.wanted.store.backend, self.aside, self.mended)
-        if records.turn_back(path, data, lambda tried: _is_record(tried, path)):
+    def _mend(self, row: RecordRow[DropRecord], number: int, error: MvcsError) -> None:
+        path = row.path(number)
+        records = TurnedRecords(row.backend, self.aside, self.mended)
+        if records.turn_back(path, _bytes_of(row, path), partial(row.is_good, number)):
             return
         if isinstance(error, UnsupportedFormatError):
             return
         layers, data_of = self._absent(), tuple(self._without_data())
-        record = DropRecord(record_number(path), (*layers, *data_of))
+        record = DropRecord(number, (*layers, *data_of))
         packs = sum(len(drop.packs) for drop in layers)
         self.note(
             f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose, "
@@ -120,16 +114,9 @@ def _is_history_alone(store: ObjectStore, revision: Revision) -> bool:
         return False
 
 
-def _decoded(data: bytes, path: str) -> DropRecord:
-    record = DropRecord.decode(data)
-    if record.name != path:
-        raise CorruptionError(f"drop record '{path}' lies under the number of another record")
-    return record
-
-
-def _is_record(data: bytes, path: str) -> bool:
+def _bytes_of(row: RecordRow[DropRecord], path: str) -> bytes:
+    """Return the bytes of a damaged record; of what is larger than one nothing can be turned back."""
     try:
-        _decoded(data, path)
-    except _UNREADABLE:
-        return False
-    return True
+        return row.backend.read_small(path, row.limit)
+    except CorruptionError:
+        return b""

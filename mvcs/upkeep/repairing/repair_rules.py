@@ -82,7 +82,7 @@ class RuleRepair:
         except MvcsError:
             return False
         records = TurnedRecords(self.backend, self.aside, self.mended)
-        return records.turn_back(path, data, partial(_is_record, row, number))
+        return records.turn_back(path, data, partial(row.is_good, number))
 
     def _take_out(self, path: str, error: MvcsError) -> None:
         if self.aside is not None:
@@ -108,10 +108,3 @@ class RuleRepair:
             self.mended.append(
                 Mended(row.path(number), "it keeps everything", len(record.encode()), whole=False)
             )
-
-
-def _is_record(row: Rows, number: int, data: bytes) -> bool:
-    try:
-        return row.decode(data).number == number
-    except (CorruptionError, UnsupportedFormatError):
-        return False
