@@ -160,7 +160,7 @@ class Checkpointer:
             CorruptionError: something of its state is damaged or lost; the hint names the newest commit that
                 is whole, and says how to go on from that.
         """
-        tip = self._line.find_tip(run)
+        tip = resumption.found_tip(self._repo, self._line, run)
         if tip is None:
             self._line.begin()
             return 0

@@ -4,15 +4,17 @@ The branch is found before, by `train.runs`: it may be one that the run went to 
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from mvcs.errors import CorruptionError, LostError, MvcsError, UsageError
+from mvcs.errors import CorruptionError, LostError, MvcsError, NotFoundError, UsageError
 from mvcs.objects import ABBREVIATED
 from mvcs.reports import CommitInfo, Restored
 from mvcs.repository import Repository
 from mvcs.train.saving.report import Resumed
+from mvcs.train.saving.run_writer import Line
 from mvcs.train.state.parts import Loaded
 
 _logger = logging.getLogger("mvcs.train")
@@ -44,15 +46,50 @@ def restored(repo: Repository, commit: str) -> Restored:
     # Outside of the handler: what went on inside the store says no more than its message does.
     raise CorruptionError(
         f"the run cannot go on from commit {commit[:ABBREVIATED]}: {found.message}",
-        hint="; ".join(filter(None, [_way_on(repo, commit), found.hint])),
+        hint=_with_way_on(repo, islice(repo.log(commit), 1, None), found),
     )
 
 
-def _way_on(repo: Repository, commit: str) -> str:
-    """Say which is the newest whole state of a run before a commit, and how a run goes on from that."""
+def found_tip(repo: Repository, line: Line, wanted: str | None) -> CommitInfo | None:
+    """Return the commit that a run stands on; None in a new repository.
+
+    Raises:
+        ConflictError: several runs may be meant.
+        NotFoundError: none is the one that is wanted.
+        CorruptionError: it cannot be read; the hint says which commit, where the branch was before, is whole.
+    """
+    branch = line.branch or "HEAD"
+    try:
+        return line.find_tip(wanted)
+    except CorruptionError as error:
+        found: MvcsError = error
+    except NotFoundError as error:
+        if wanted is not None:
+            raise
+        found = error
+    raise CorruptionError(
+        f"the run cannot go on on branch '{branch}': {found.message}",
+        hint=_with_way_on(repo, _where_it_was(repo, branch), found),
+    )
+
+
+def _where_it_was(repo: Repository, branch: str) -> Iterator[CommitInfo]:
+    """Yield the commits that a branch was at before, as far as they can be read."""
+    for entry in repo.reflog(branch):
+        with suppress(MvcsError):
+            if entry.commit is not None:
+                yield repo.resolve(entry.commit)
+
+
+def _with_way_on(repo: Repository, before: Iterable[CommitInfo], error: MvcsError) -> str:
+    """Say which is the newest whole state among commits and how a run goes on from that, beside a hint."""
+    return "; ".join(filter(None, [_way_on(repo, before), error.hint]))
+
+
+def _way_on(repo: Repository, before: Iterable[CommitInfo]) -> str:
     with suppress(MvcsError):
-        before = (info for info in repo.log(commit) if info.run and not info.weights_only)
-        for info in islice(before, 1, TRIED):
+        states = (info for info in before if info.run and not info.weights_only)
+        for info in islice(states, TRIED):
             if repo.is_whole(info.id):
                 return (
                     f"step {info.step}, commit {info.short}, is the newest before it that is whole: "

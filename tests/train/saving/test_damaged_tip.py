@@ -51,6 +51,24 @@ def test_one_error_names_the_newest_whole_state_and_how_to_go_on(tmp_path: Path)
         assert steps_of(repo, "again")[0] == 4
 
 
+@pytest.mark.parametrize("fault", ["damaged", "lost"])
+def test_so_it_is_where_the_newest_commit_cannot_be_read_at_all(tmp_path: Path, fault: str) -> None:
+    made(tmp_path, 3)
+    with Repository.open(tmp_path) as repo:
+        before = repo.resolve("HEAD~1")
+        path = next(tmp_path.rglob(f"{repo._session.resolver.resolve('HEAD').written.pack}.pack"))
+    data = path.read_bytes()
+    path.unlink()
+    if fault == "damaged":
+        path.write_bytes(data[:-60] + bytes(60))
+    run = Run()
+    with Repository.open(tmp_path) as repo, Checkpointer(repo, *run.parts, **run.options, every=1) as saving:
+        with pytest.raises(CorruptionError, match="the run cannot go on on branch 'main'") as raised:
+            saving.resume()
+        assert f"step 1, commit {before.short}, is the newest before it" in (raised.value.hint or "")
+        assert "direct cause" not in "".join(traceback.format_exception(raised.value))
+
+
 def test_where_nothing_before_is_whole_that_is_said(tmp_path: Path) -> None:
     made(tmp_path, 1)
     break_values(tmp_path, "HEAD")
