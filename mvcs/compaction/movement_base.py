@@ -19,7 +19,7 @@ MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
 
 
-def go_on() -> None:
+def never_rest() -> None:
     """Rest not at all."""
 
 
@@ -83,7 +83,7 @@ class MovementBase:
     encoded: int = 0
     gone: set[str] = field(default_factory=set)
     numbers: dict[ObjectId, int] = field(default_factory=dict)
-    rest: Callable[[], None] = go_on
+    rest: Callable[[], None] = never_rest
     _moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _data: dict[ObjectId, Data] = field(default_factory=dict)
 

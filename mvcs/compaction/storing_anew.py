@@ -9,7 +9,7 @@ from math import isqrt
 
 from mvcs.compaction.moved_refs import MovedRefs, NamedCommit, named_commits
 from mvcs.compaction.movement import Movement
-from mvcs.compaction.movement_base import Anew, go_on
+from mvcs.compaction.movement_base import Anew, never_rest
 from mvcs.errors import CorruptionError
 from mvcs.history import CountingGraph, Revision
 from mvcs.local import CompactionSteps
@@ -102,7 +102,7 @@ class StoringAnew:
     scratch: Backend | None = None
     steps: CompactionSteps = field(default_factory=CompactionSteps)
     block: int = _BLOCK
-    rest: Callable[[], None] = go_on
+    rest: Callable[[], None] = never_rest
     paths: list[str] = field(default_factory=list, init=False)
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
@@ -167,7 +167,7 @@ class StoringAnew:
 
     def _drawn_near(self, named: list[NamedCommit]) -> list[NamedCommit]:
         """Store what was committed meanwhile, until that is little: once refs move nothing rests."""
-        for _ in range(_ROUNDS if self.rest is not go_on else 0):
+        for _ in range(_ROUNDS if self.rest is not never_rest else 0):
             named = named_commits(self.refs)
             new = self._behind(one.record for one in named)
             self._store(new)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, go_on
+from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, never_rest
 from mvcs.delta import CodeCoder
 from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
@@ -142,7 +142,7 @@ class Compaction:
             session.progress if self.beside is None else self.beside,
             hangs=self.hangs,
             scratch=LocalBackend(folder),
-            rest=go_on if self.beside is None else self.beside.rest,
+            rest=never_rest if self.beside is None else self.beside.rest,
         )
 
     @property
