@@ -1,5 +1,5 @@
 from .moved_refs import named_commits
-from .movement_base import Anew, never_rest
+from .rewriting import Anew, never_rest
 from .storing_anew import StoredAnew, StoringAnew, chosen_of
 
 __all__ = ["Anew", "StoredAnew", "StoringAnew", "chosen_of", "named_commits", "never_rest"]

@@ -1,11 +1,11 @@
 """Refs get records with the same commits and the packs that end these now; who was first is followed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mvcs.compaction.movement import Movement
 from mvcs.errors import ConflictError
 from mvcs.history import Revision
+from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, GoingError, RefChange, RefRecord, RefStore
 
 ACTION = "compact"
@@ -43,13 +43,13 @@ class MovedRefs:
 
     Attributes:
         refs: the refs.
-        movement: what was stored anew.
+        ends: the commits that were ended anew, by what ends them now.
         author: who moves them.
         catch_up: stores anew what a ref leads to that moved on meanwhile.
     """
 
     refs: RefStore
-    movement: Movement
+    ends: Mapping[ObjectId, Revision]
     author: str
     catch_up: Callable[[RefRecord], None]
 
@@ -61,7 +61,7 @@ class MovedRefs:
         """
         record: RefRecord | None = named.record
         while record is not None and record.target is not None:
-            ended = self.movement.ends.get(record.target)
+            ended = self.ends.get(record.target)
             if ended is None or record.pack == ended.written.pack:
                 return False
             try:

@@ -6,34 +6,36 @@ from dataclasses import dataclass
 
 from mvcs.compaction.filling import fill
 from mvcs.compaction.going_on import Place
-from mvcs.compaction.hanging import Hanging
 from mvcs.compaction.neighbours import Neighbours
+from mvcs.compaction.rewriting import Rewriting
 from mvcs.compaction.sound_packs import sound_packs
 from mvcs.history import Revision
 from mvcs.objects import Kind
 from mvcs.store import WrittenCommit
 
 
-@dataclass
-class Movement(Hanging):
-    """One rewriting of a history, in which commits come parents first."""
+@dataclass(frozen=True)
+class Movement:
+    """The part of a rewriting in which commits come parents first, and are ended anew."""
+
+    work: Rewriting
 
     def give_up(self, revision: Revision) -> None:
         """Note the packs of a commit whose data go, before the first commit is looked at.
 
         One that holds no data may stay, and be leant on: nothing is stored anew for what went before.
         """
-        names = (*self.views.footer(revision.written.pack).own, revision.written.pack)
-        self.gone.update(name for name in names if self._has_chunks(name))
+        names = (*self.work.views.footer(revision.written.pack).own, revision.written.pack)
+        self.work.gone.update(name for name in names if self._has_chunks(name))
 
     def _has_chunks(self, name: str) -> bool:
-        members = (member for placed in self._contents(name) for member in placed.entry.members)
+        members = (member for placed in self.work.contents(name) for member in placed.entry.members)
         return any(member.kind is Kind.CHUNK for member in members)
 
     def number(self, revision: Revision) -> None:
         """Count a commit, after its parents."""
         before = revision.commit.parents[:1]
-        self.numbers[revision.id] = self.numbers.get(before[0], 0) + 1 if before else 0
+        self.work.numbers[revision.id] = self.work.numbers.get(before[0], 0) + 1 if before else 0
 
     def advance(self, revision: Revision) -> bool:
         """Store a commit anew as far as it has to be, after its parents; tell whether it was ended anew.
@@ -42,16 +44,16 @@ class Movement(Hanging):
             CorruptionError: something of it is damaged.
             NotFoundError: or gone.
         """
-        parents = self.graph.parents(revision)
+        parents = self.work.graph.parents(revision)
         follows = self._follows(revision, parents)
-        if not (follows or self.anew.chosen(revision.id) or revision.id in self.anew.without):
+        if not (follows or self.work.anew.chosen(revision.id) or revision.id in self.work.anew.without):
             return False
-        place = self._place(revision, self._in_order(self._leant_on(revision, parents)))
-        self.views.stand(revision.written.pack, place.leant_on)
-        copies = self._now.copies(map(self.now, parents))
-        wrote = self._going_on.end(place, [(one.id, one.pack) for one in copies])
+        place = self.work.place(revision, self.work.in_order(self._leant_on(revision, parents)))
+        self.work.views.stand(revision.written.pack, place.leant_on)
+        copies = self.work.graph_now.copies(map(self.work.now, parents))
+        wrote = self.work.going_on.end(place, [(one.id, one.pack) for one in copies])
         if wrote:
-            self._take(wrote)
+            self.work.take(wrote)
         else:
             kept = self._to_keep(place, follows=follows)
             if kept is None:
@@ -62,66 +64,71 @@ class Movement(Hanging):
 
     def _to_keep(self, place: Place, *, follows: bool) -> list[str] | None:
         """Return the packs that a commit keeps; None where it stays as it is."""
-        data = self._data.get(place.revision.id)
-        kept = list(data.own) if data else self._kept(place.revision)
+        data = self.work.data.get(place.revision.id)
+        kept = list(data.own) if data else self.work.kept(place.revision)
         if not (data or follows) and len(kept) == len(place.own):
             return None
         old = place.own[-1]
-        if old in kept and self.views.length(old) < self.anew.merged_bytes:
+        if old in kept and self.work.views.length(old) < self.work.anew.merged_bytes:
             kept.remove(old)
-            self.views.target.catalog.forget([old])
+            self.work.views.target.catalog.forget([old])
         return kept
 
     def _end(
         self, place: Place, parents: Iterable[Revision], copies: tuple[WrittenCommit, ...], kept: list[str]
     ) -> tuple[str, ...]:
         """Store a commit anew, and return the packs that were written, the last of which ends it."""
-        with closing(self._rewriter(place.revision)) as rewriter:
+        with closing(self.work.rewriter(place.revision)) as rewriter:
             values = place.values()
-            nearest = [self._known.of(parent) for parent in self._kept_parents(parents)]
-            near = Neighbours(self.views.source, values, nearest)
-            fill(rewriter, place.revision.id, values, near, self.rest)
+            nearest = [self.work.known.of(parent) for parent in self._kept_parents(parents)]
+            near = Neighbours(self.work.views.source, values, nearest)
+            fill(rewriter, place.revision.id, values, near, self.work.rest)
             rewriter.end(place.revision.written, copies, values.kinds, tuple(kept))
             rewriter.prove()
-        self._take(rewriter.packs, rewriter)
-        self.steps.note(self._step(place, rewriter.packs))
+        self.work.take(rewriter.packs, rewriter)
+        self.work.steps.note(self.work.step(place, rewriter.packs))
         return rewriter.packs
 
     def _ended(self, place: Place, pack: str) -> None:
-        footer = self.views.footer(pack)
-        self._moved |= dict.fromkeys(set(place.own).difference(footer.own), (pack, *footer.needed))
-        self._now.learn(footer)
-        self.ends[place.revision.id] = self._now.load(place.revision.id, pack)
+        footer = self.work.views.footer(pack)
+        self.work.moved |= dict.fromkeys(set(place.own).difference(footer.own), (pack, *footer.needed))
+        self.work.graph_now.learn(footer)
+        self.work.ends[place.revision.id] = self.work.graph_now.load(place.revision.id, pack)
 
     def _follows(self, revision: Revision, parents: Iterable[Revision]) -> bool:
         """Tell whether a commit has to be ended anew whatever its own packs are like."""
-        needed = self.views.footer(revision.written.pack).needed
-        moved = any(name in self._moved or name in self.gone or name in self.anew.lost for name in needed)
-        moved = moved or revision.id in self.anew.back
-        return moved or revision.id in self._data or any(parent.id in self.ends for parent in parents)
+        needed = self.work.views.footer(revision.written.pack).needed
+        moved = any(
+            name in self.work.moved or name in self.work.gone or name in self.work.anew.lost
+            for name in needed
+        )
+        moved = moved or revision.id in self.work.anew.back
+        return (
+            moved or revision.id in self.work.data or any(parent.id in self.work.ends for parent in parents)
+        )
 
     def _kept_parents(self, parents: Iterable[Revision]) -> Iterator[Revision]:
         """Yield the nearest ancestors whose data stay."""
         for parent in parents:
-            yield from (one for one in self._line(parent) if one.id not in self.anew.without)
+            yield from (one for one in self._line(parent) if one.id not in self.work.anew.without)
 
     def _line(self, start: Revision) -> Iterator[Revision]:
         """Yield a commit, and its first parents down to the first whose data stay."""
-        for revision in self.graph.first_parents(start):
+        for revision in self.work.graph.first_parents(start):
             yield revision
-            if revision.id not in self.anew.without:
+            if revision.id not in self.work.anew.without:
                 return
 
     def _leant_on(self, revision: Revision, parents: Iterable[Revision]) -> Iterable[str]:
         """Return the packs that a commit may lean on: its parents, its own data, and what it leans on now."""
-        trusted = list(self._data[revision.id].packs if revision.id in self._data else ())
+        trusted = list(self.work.data[revision.id].packs if revision.id in self.work.data else ())
         for parent in self._kept_parents(parents):
-            pack = self.now(parent).written.pack
-            trusted += (pack, *self.views.footer(pack).needed)
-        if revision.id in self.anew.back:
+            pack = self.work.now(parent).written.pack
+            trusted += (pack, *self.work.views.footer(pack).needed)
+        if revision.id in self.work.anew.back:
             return trusted  # what it leant on is to go
-        reach = self.views.footer(revision.written.pack).reach
-        trusted += (now for name in reach for now in self._moved.get(name, ()))
-        gone = self.gone.union(self.anew.lost)
-        others = [name for name in reach if name not in self._moved and name not in gone]
-        return sound_packs(trusted, others, self.views.leaning) if gone else (*trusted, *others)
+        reach = self.work.views.footer(revision.written.pack).reach
+        trusted += (now for name in reach for now in self.work.moved.get(name, ()))
+        gone = self.work.gone.union(self.work.anew.lost)
+        others = [name for name in reach if name not in self.work.moved and name not in gone]
+        return sound_packs(trusted, others, self.work.views.leaning) if gone else (*trusted, *others)

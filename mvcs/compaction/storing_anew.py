@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isqrt
 
+from mvcs.compaction.hanging import Hanging
 from mvcs.compaction.moved_refs import MovedRefs, NamedCommit, named_commits
 from mvcs.compaction.movement import Movement
-from mvcs.compaction.movement_base import Anew, never_rest
+from mvcs.compaction.rewriting import Anew, Rewriting, never_rest
 from mvcs.errors import CorruptionError
 from mvcs.history import CountingGraph, Revision
 from mvcs.local import CompactionSteps
@@ -114,10 +115,10 @@ class StoringAnew:
     def __post_init__(self) -> None:
         """Look at nothing yet."""
         self._graph = CountingGraph(self.store.apart(), dict(self.anew.back))
-        self._movement = self._moving(self.anew)
+        self._work = self._working(self.anew)
 
-    def _moving(self, anew: Anew) -> Movement:
-        return Movement(self.store, self._graph, anew, self._announced, steps=self.steps, rest=self._rest)
+    def _working(self, anew: Anew) -> Rewriting:
+        return Rewriting(self.store, self._graph, anew, self._announced, steps=self.steps, rest=self._rest)
 
     def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
         """Store anew what has to be, and move the refs.
@@ -140,12 +141,12 @@ class StoringAnew:
         self._leave_waste(revisions)
         self._store(revisions)
         moved: list[str] = []
-        if publish and self._movement.ends:
+        if publish and self._work.ends:
             self._upgrade()
             named = self._drawn_near(named)
             self._is_moving = True
             before_refs()
-            moving = MovedRefs(self.refs, self._movement, self.author, self._catch_up)
+            moving = MovedRefs(self.refs, self._work.ends, self.author, self._catch_up)
             moved = [one.name for one in named if moving.move(one)]
         return self._told(revisions, moved)
 
@@ -157,7 +158,7 @@ class StoringAnew:
             self._left = [each for each in found if each.is_waste(most)]
         if self._left:
             lost = {*self.anew.lost, *(each.pack for each in self._left)}
-            self._movement = self._moving(replace(self.anew, lost=lost))
+            self._work = self._working(replace(self.anew, lost=lost))
 
     def _upgrade(self) -> None:
         """Keep older writers away, before the first pack is written that they would not understand."""
@@ -201,7 +202,7 @@ class StoringAnew:
         return found[::-1]
 
     def _store(self, revisions: list[Revision]) -> None:
-        movement = self._movement
+        movement = Movement(self._work)
         for revision in revisions:
             if revision.id in self.anew.without:
                 movement.give_up(revision)
@@ -222,14 +223,15 @@ class StoringAnew:
         for revision in revisions:
             for parent in revision.commit.parents:
                 children[parent].append(revision)
+        hanging = Hanging(self._work)
         for start in reversed(range(0, len(revisions), self.block)):
             block = revisions[start : start + self.block]
             with self._unfolded(block):
                 for revision in reversed(block):
-                    self._movement.hang(revision, children[revision.id])
+                    hanging.hang(revision, children[revision.id])
                     self.progress.advance(1)
         for revision in revisions:
-            self._movement.hung(revision)
+            hanging.hung(revision)
 
     @contextmanager
     def _unfolded(self, revisions: list[Revision]) -> Iterator[None]:
@@ -241,13 +243,13 @@ class StoringAnew:
         limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_ratio)
         beside = ObjectStore(Overlay(self.store.backend, self.scratch), self.store.memory)
         anew = Anew(limits, self.anew.chosen, merged_bytes=0)
-        unfolded = Movement(beside, self._graph, anew, rest=self._rest)
+        unfolded = Rewriting(beside, self._graph, anew, rest=self._rest)
         for revision in revisions:
-            unfolded.advance(revision)
+            Movement(unfolded).advance(revision)
             self.progress.advance(1)
-        self._movement.read_from(unfolded)
+        self._work.read_from(unfolded)
         yield
-        self._movement.read_from(None)
+        self._work.read_from(None)
         for name in unfolded.written:
             self.scratch.delete(pack_path(name))
 
@@ -261,7 +263,7 @@ class StoringAnew:
             CorruptionError: one does not.
             GoingError: a collector deleted some.
         """
-        backend, names = self.store.backend, self._movement.written[self._proven :]
+        backend, names = self.store.backend, self._work.written[self._proven :]
         for name in names:
             self._rest()
             if not is_whole_pack(backend, name):
@@ -272,29 +274,29 @@ class StoringAnew:
                     f"pack '{pack_path(name)}' was written and reads back as something else",
                     hint="no branch was moved; look after the disk",
                 )
-        self._proven = len(self._movement.written)
+        self._proven = len(self._work.written)
 
     def _catch_up(self, record: RefRecord) -> None:
         self._store(self._behind([record]))
 
     def _told(self, revisions: list[Revision], moved: list[str]) -> StoredAnew:
-        movement, footer_of = self._movement, partial(read_footer, self.store.backend)
+        work, footer_of = self._work, partial(read_footer, self.store.backend)
         sizes = self.store.backend.sizes(VALUE_FOLDER)
         needed: list[set[str]] = [set(), set()]
         for revision in revisions:
-            for names, ended in zip(needed, (revision, movement.now(revision)), strict=True):
+            for names, ended in zip(needed, (revision, work.now(revision)), strict=True):
                 names.update((ended.written.pack, *footer_of(ended.written.pack).needed))
         before, after = (sum(sizes.get(pack_path(name), 0) for name in names) for names in needed)
         return StoredAnew(
             len(self._met),
-            len(movement.ends),
-            movement.encoded,
-            tuple(movement.written),
-            movement.bytes,
+            len(work.ends),
+            work.encoded,
+            tuple(work.written),
+            work.bytes,
             before,
             after,
             tuple(moved),
-            tuple(movement.ends.values()),
+            tuple(work.ends.values()),
             any(revision.written.exact_packs for revision in revisions),
             tuple(self._left),
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mvcs import Repository
-from mvcs.compaction.movement_base import Anew
+from mvcs.compaction.rewriting import Anew
 from mvcs.compaction.storing_anew import StoredAnew, StoringAnew, chosen_of
 from mvcs.errors import StorageError
 from mvcs.local import packs_to_go_on_with

@@ -52,7 +52,7 @@ class Anew:
 
 
 @dataclass
-class MovementBase:
+class Rewriting:
     """What is known of one rewriting of a history, in which commits come parents first.
 
     Attributes:
@@ -69,13 +69,15 @@ class MovementBase:
         gone: packs of commits whose data go.
         numbers: how many commits come before each, where commits jump over others to have short chains.
         rest: is called between entries, and may wait.
+        moved: packs that commits no longer need, by what took their place.
+        data: where the data lie of commits that hang and are not ended yet.
     """
 
     store: ObjectStore
     graph: Graph
     anew: Anew
     announce: Callable[[str], None] | None = None
-    unfolded: "MovementBase | None" = None
+    unfolded: "Rewriting | None" = None
     steps: CompactionSteps = field(default_factory=CompactionSteps)
     ends: dict[ObjectId, Revision] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
@@ -84,56 +86,58 @@ class MovementBase:
     gone: set[str] = field(default_factory=set)
     numbers: dict[ObjectId, int] = field(default_factory=dict)
     rest: Callable[[], None] = never_rest
-    _moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _data: dict[ObjectId, Data] = field(default_factory=dict)
+    moved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    data: dict[ObjectId, Data] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Know no pack yet."""
-        self._now = Graph(self.store.apart())
+        self.graph_now = Graph(self.store.apart())
         self.read_from(self.unfolded)
 
-    def read_from(self, unfolded: "MovementBase | None") -> None:
+    def read_from(self, unfolded: "Rewriting | None") -> None:
         """Read commits that are to hang from another rewriting from now on; None for as they are."""
         self.unfolded = unfolded
         self.views = Views(self.store if unfolded is None else unfolded.store, self.store)
-        self._known = KnownValues(self.store, self.views.footer, self.anew.without)
-        self._going_on = GoingOn(self.steps, self.views, self.anew.lost)
+        self.known = KnownValues(self.store, self.views.footer, self.anew.without)
+        self.going_on = GoingOn(self.steps, self.views, self.anew.lost)
 
     def now(self, old: Revision) -> Revision:
         """Return a commit as it is ended now."""
         return self.ends.get(old.id, old)
 
-    def _place(self, revision: Revision, leant_on: Iterable[str]) -> Place:
+    def place(self, revision: Revision, leant_on: Iterable[str]) -> Place:
+        """Return what a commit has at hand, which may lean on these packs but for lost ones."""
         pack = revision.written.pack
         own = (*self.views.footer(pack).own, pack)
         leant = tuple(dict.fromkeys(name for name in leant_on if name not in self.anew.lost))
-        return Place(revision, self.anew.chosen(revision.id), own, leant, partial(self._known.of, revision))
+        return Place(revision, self.anew.chosen(revision.id), own, leant, partial(self.known.of, revision))
 
-    def _kept(self, revision: Revision) -> list[str]:
+    def kept(self, revision: Revision) -> list[str]:
         """Return the packs of a commit that may stay as they are; the target knows them then."""
-        old, limits = revision.written, self._limits(revision)
+        old, limits = revision.written, self.limits(revision)
         names = (*self.views.footer(old.pack).own, old.pack)
         names = tuple(name for name in names if name not in self.anew.lost)
         if revision.id in self.anew.without:
-            wanted = self._known.of(revision).kinds
+            wanted = self.known.of(revision).kinds
             names = tuple(name for name in names if self._is_history(name, wanted))
         return [name for name in names if pack_fits(self.views.target, name, self.views.footer(name), limits)]
 
     def _is_history(self, name: str, wanted: Collection[ObjectId]) -> bool:
         """Tell whether a pack holds nothing else but what is wanted."""
-        return all(identifier in wanted for placed in self._contents(name) for identifier in placed.ids)
+        return all(identifier in wanted for placed in self.contents(name) for identifier in placed.ids)
 
-    def _contents(self, name: str) -> tuple[Placed, ...]:
+    def contents(self, name: str) -> tuple[Placed, ...]:
         """Return the entries of a pack, but for the last one of what ends a commit: it tells of that."""
         footer = self.views.footer(name)
         return footer.entries[:-1] if footer.commits else footer.entries
 
-    def _in_order(self, names: Iterable[str]) -> list[str]:
+    def in_order(self, names: Iterable[str]) -> list[str]:
         """Return the packs that were written here last to first, then others: names tell no order."""
         written = {name: number for number, name in enumerate(self.written)}
         return sorted(names, key=lambda name: -written.get(name, -1))
 
-    def _limits(self, revision: Revision) -> RestoreLimits:
+    def limits(self, revision: Revision) -> RestoreLimits:
+        """Return how long the chains of a commit may be."""
         if not self.anew.chosen(revision.id):
             return _LENIENT
         number, most = self.numbers.get(revision.id), self.anew.limits.max_depth
@@ -141,17 +145,19 @@ class MovementBase:
             number = None  # near a base, values take hardly less than alone: jumps only make chains longer
         return replace(self.anew.limits, near_depth=None if number is None else depth_at(number, most))
 
-    def _rewriter(self, revision: Revision) -> Rewriter:
-        views, limits = self.views, self._limits(revision)
+    def rewriter(self, revision: Revision) -> Rewriter:
+        """Return what writes the packs of a commit."""
+        views, limits = self.views, self.limits(revision)
         return Rewriter(views.source, views.target, limits, self.announce, self.anew.coder, self.anew.salts)
 
-    def _take(self, packs: Iterable[str], rewriter: Rewriter | None = None) -> None:
+    def take(self, packs: Iterable[str], rewriter: Rewriter | None = None) -> None:
         """Count packs among those that were written, here or before."""
         self.written += packs
         if rewriter is not None:
             self.bytes += rewriter.stored_bytes
             self.encoded += rewriter.encoded
 
-    def _step(self, place: Place, wrote: tuple[str, ...], data: Data | None = None) -> Step:
+    def step(self, place: Place, wrote: tuple[str, ...], data: Data | None = None) -> Step:
+        """Return what goes on record of a commit: which packs were written, and its data if it hangs."""
         own, leant_on = (None, ()) if data is None else (data.own, data.leant_on)
         return Step(place.revision.id.hex(), place.own[-1], wrote, own, leant_on, place.chosen)
