@@ -175,7 +175,9 @@ if sys.argv[3] in ("halves", "zeros"):
     least = 0.01 if sys.argv[3] == "halves" else 0.0  # one in 256 is 0
     state = {"optimizer.0.exp_avg_sq": torch.rand(50_000, 2000, dtype=torch.bfloat16).clamp_(min=least)}
 raw = sum(value.nbytes for value in state.values())
-repo = Repository.init(folder)
+with Repository.init(folder) as repo:
+    repo.config_set("commit.threads", sys.argv[4])
+repo = Repository.open(folder)
 if moves:
     repo.commit(state, **settings)
     for value in state.values():
@@ -211,10 +213,13 @@ print(raw, max(0, peak - start))
         pytest.param({"step_size": 0.5, "moments": "light"}, "zeros", marks=pytest.mark.slow),
     ],
 )
-def test_a_commit_needs_no_second_state(tmp_path: Path, settings: dict[str, object], moves: str) -> None:
+@pytest.mark.parametrize("threads", [0, pytest.param(16, marks=pytest.mark.slow)])
+def test_a_commit_needs_no_second_state(
+    tmp_path: Path, settings: dict[str, object], moves: str, threads: int
+) -> None:
     """Promise 7: beyond the live state, the parent's codes, two packs and 300 MB; no second state."""
     measured = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(tmp_path), json.dumps(settings), moves],
+        [sys.executable, "-c", MEASURE, str(tmp_path), json.dumps(settings), moves, str(threads)],
         capture_output=True,
         text=True,
         check=True,

@@ -18,6 +18,8 @@ from mvcs.progress import Progress
 from mvcs.store import ObjectWriter
 
 _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
+# Bytes: each thread takes about as many, and a commit of a small state is to take no more than is promised.
+_STATE_OF_A_THREAD = 50_000_000
 _COPIES = 8  # of a chunk at most, while it is stored: itself, as floats, restored, codes, bases, payloads
 
 
@@ -26,7 +28,7 @@ class Workers:
     """What groups of leaves are stored with.
 
     Attributes:
-        threads: how many large groups are stored at a time.
+        threads: how many large groups are stored at a time, fewer where a state is small.
         memory: what these may take together; a group that takes more is stored alone.
     """
 
@@ -83,13 +85,14 @@ def _each(
 ) -> Generator[Stored, None, None]:
     """Store large groups side by side, and small ones in order, so that they share entries in order."""
     lean = workers.memory.limit(Use.POOL) < IDLE_BYTES
-    with ThreadPoolExecutor(workers.threads) as pool:
-        running = _Running(pool, workers)
+    threads = min(workers.threads, max(2, captured.raw_bytes // _STATE_OF_A_THREAD))
+    with ThreadPoolExecutor(threads) as pool:
+        running = _Running(pool, threads, workers.memory)
         for group in groups:
             if lean:
                 release_idle()
             leaves = [captured.leaves[item.index] for item in group]
-            if workers.threads < 2 or sum(leaf.raw_bytes for leaf in leaves) < _LARGE:
+            if threads < 2 or sum(leaf.raw_bytes for leaf in leaves) < _LARGE:
                 yield store(group)
             else:
                 yield from running.begin(partial(store, group), _working_bytes(leaves))
@@ -99,9 +102,9 @@ def _each(
 class _Running:
     """Groups on other threads; they are handed out in order."""
 
-    def __init__(self, pool: ThreadPoolExecutor, workers: Workers) -> None:
-        self._pool, self._threads = pool, workers.threads
-        self._room = workers.memory.hold(Use.WORK)
+    def __init__(self, pool: ThreadPoolExecutor, threads: int, memory: Budget) -> None:
+        self._pool, self._threads = pool, threads
+        self._room = memory.hold(Use.WORK)
         self._groups: deque[tuple[Future[Stored], int]] = deque()
 
     def begin(self, work: Callable[[], Stored], needed: int) -> Iterator[Stored]:
