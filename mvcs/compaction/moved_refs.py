@@ -1,11 +1,10 @@
 """Refs get records with the same commits and the packs that end these now; who was first is followed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError
 from mvcs.history import Revision
-from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, GoingError, RefChange, RefRecord, RefStore
 
 ACTION = "compact"
@@ -43,13 +42,13 @@ class MovedRefs:
 
     Attributes:
         refs: the refs.
-        ends: the commits that were ended anew, by what ends them now.
+        ending: tells what is to end the commit of a ref; None where it may stay.
         author: who moves them.
         catch_up: stores anew what a ref leads to that moved on meanwhile.
     """
 
     refs: RefStore
-    ends: Mapping[ObjectId, Revision]
+    ending: Callable[[RefRecord], Revision | None]
     author: str
     catch_up: Callable[[RefRecord], None]
 
@@ -61,8 +60,8 @@ class MovedRefs:
         """
         record: RefRecord | None = named.record
         while record is not None and record.target is not None:
-            ended = self.ends.get(record.target)
-            if ended is None or record.pack == ended.written.pack:
+            ended = self.ending(record)
+            if ended is None:
                 return False
             try:
                 self.refs.update(named.kind, named.name, record, self._change(record, ended))

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -10,9 +11,11 @@ from mvcs.compaction.jumps import depth_at
 from mvcs.compaction.values import KnownValues
 from mvcs.compaction.views import Views
 from mvcs.delta import CodeCoder
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.local import CompactionSteps, Step
 from mvcs.objects import EXACT, ObjectId
+from mvcs.refs import RefRecord
 from mvcs.store import ObjectStore, Placed, RestoreLimits, Rewriter, pack_fits
 
 MERGED_BYTES = 1 << 18
@@ -104,6 +107,27 @@ class Rewriting:
     def now(self, old: Revision) -> Revision:
         """Return a commit as it is ended now."""
         return self.ends.get(old.id, old)
+
+    def ending(self, record: RefRecord) -> Revision | None:
+        """Return what is to end the commit of a ref; None where that is what the ref names, or may stay.
+
+        Where data go, a ref that a process which was stopped did not move any more follows those that it did.
+        """
+        if record.target is None:
+            return None
+        ended = self.ends.get(record.target)
+        if ended is None and self.anew.without and record.pack is not None:
+            ended = self._counting(record.target, record.pack)
+        return None if ended is None or ended.written.pack == record.pack else ended
+
+    def _counting(self, target: ObjectId, pack: str) -> Revision | None:
+        """Return a commit as another pack ends it that tells the same of it, and counts."""
+        known = self.graph.load(target, pack)
+        with suppress(CorruptionError, NotFoundError):
+            for told in self.views.footer(pack).commits[:1]:
+                if replace(told, pack=known.written.pack) == known.written:
+                    return known
+        return None
 
     def place(self, revision: Revision, leant_on: Iterable[str]) -> Place:
         """Return what a commit has at hand, which may lean on these packs but for lost ones."""

@@ -141,12 +141,12 @@ class StoringAnew:
         self._leave_waste(revisions)
         self._store(revisions)
         moved: list[str] = []
-        if publish and self._work.ends:
+        if publish and (self._work.ends or any(self._work.ending(one.record) for one in named)):
             self._upgrade()
             named = self._drawn_near(named)
             self._is_moving = True
             before_refs()
-            moving = MovedRefs(self.refs, self._work.ends, self.author, self._catch_up)
+            moving = MovedRefs(self.refs, self._work.ending, self.author, self._catch_up)
             moved = [one.name for one in named if moving.move(one)]
         return self._told(revisions, moved)
 

@@ -108,3 +108,36 @@ def test_exact_layers_go_though_it_stopped_once_the_data_were_dropped(tmp_path: 
         assert [info.data_dropped for info in repo.log()] == [False, True, True]
         repo.gc(grace_days=0, wait_days=0, execute=True)
         assert repo.fsck().ok
+
+
+class OneRefStays(FaultyBackend):
+    """A store of which the process dies before it moves what is known of a remote."""
+
+    def create(self, name: str, data: bytes) -> None:
+        if name.startswith("refs/remotes/"):
+            raise Stopped
+        super().create(name, data)
+
+
+def test_a_ref_that_did_not_move_any_more_does_when_it_is_applied_again(tmp_path: Path) -> None:
+    """Or it holds for good what was dropped: nothing behind it has to be stored anew."""
+    far, work = tmp_path / "far", tmp_path / "work"
+    with Repository.init(far), Repository.init(work) as repo:
+        repo.add_remote("origin", str(far))
+        for number in range(2):
+            repo.commit(state(number, ROWS), step=100 * number)
+        repo.push()
+        repo.commit(state(2, ROWS), step=200)
+        repo.set_retention(last=1, force=True)
+    place = find(str(work), None, Trust.of_user())
+    stopping = Repository(replace(place, backend=OneRefStays(place.backend)))
+    with pytest.raises(Stopped), stopping:
+        stopping.apply_retention(force=True)
+    with Repository.open(work) as repo:
+        dropped = [info.id for info in repo.log() if info.data_dropped]
+        assert len(dropped) == 1
+        old = set((work / ".mvcs/refs/remotes").rglob("*"))
+        repo.apply_retention(force=True)
+        assert set((work / ".mvcs/refs/remotes").rglob("*")) > old
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert repo.fsck().ok
