@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mvcs.compaction.filling import fill
 from mvcs.compaction.going_on import Place
 from mvcs.compaction.neighbours import Neighbours
 from mvcs.compaction.rewriting import Rewriting
 from mvcs.compaction.sound_packs import sound_packs
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
 from mvcs.objects import Kind
 from mvcs.store import WrittenCommit
@@ -19,13 +20,34 @@ class Movement:
     """The part of a rewriting in which commits come parents first, and are ended anew."""
 
     work: Rewriting
+    _given_up: set[str] = field(default_factory=set)
 
     def give_up(self, revision: Revision) -> None:
-        """Note the packs of a commit whose data go, before the first commit is looked at.
+        """Note the packs of commits whose data go, before the first commit is looked at.
 
-        One that holds no data may stay, and be leant on: nothing is stored anew for what went before.
+        These are packs that a commit is ended by, or names for ancestors: a branch which a process that was
+        stopped did not move leads to others than those that count. One that holds no data may stay, and be
+        leant on: nothing is stored anew for what went before.
+
+        Raises:
+            CorruptionError: the pack that ends the commit is damaged.
+            NotFoundError: or gone.
         """
-        names = (*self.work.views.footer(revision.written.pack).own, revision.written.pack)
+        pack = revision.written.pack
+        for told in self.work.views.footer(pack).commits:
+            if told.id in self.work.anew.without:
+                self._give_up(told.pack or pack, certain=told.id == revision.id)
+
+    def _give_up(self, pack: str, *, certain: bool) -> None:
+        if pack in self._given_up:
+            return
+        self._given_up.add(pack)
+        try:
+            names = (*self.work.views.footer(pack).own, pack)
+        except (CorruptionError, NotFoundError):
+            if certain:
+                raise
+            return  # an older pack of an ancestor may be gone: then nothing leans on it
         self.work.gone.update(name for name in names if self._has_chunks(name))
 
     def _has_chunks(self, name: str) -> bool:

@@ -204,7 +204,7 @@ class StoringAnew:
     def _store(self, revisions: list[Revision]) -> None:
         movement = Movement(self._work)
         for revision in revisions:
-            if revision.id in self.anew.without:
+            if self.anew.without:
                 movement.give_up(revision)
             if not self.hangs:
                 movement.number(revision)

@@ -141,3 +141,33 @@ def test_a_ref_that_did_not_move_any_more_does_when_it_is_applied_again(tmp_path
         assert set((work / ".mvcs/refs/remotes").rglob("*")) > old
         repo.gc(grace_days=0, wait_days=0, execute=True)
         assert repo.fsck().ok
+
+
+class BranchStays(FaultyBackend):
+    """A store of which the process dies before it moves a branch beside main."""
+
+    def create(self, name: str, data: bytes) -> None:
+        if name.startswith("refs/heads/side/"):
+            raise Stopped
+        super().create(name, data)
+
+
+def test_what_a_branch_that_did_not_move_leans_on_goes_when_it_is_applied_again(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        for number in range(2):
+            repo.commit(state(number, ROWS), step=100 * number)
+        repo.create_branch("side")
+        repo.commit(state(7, ROWS), step=150, branch="side")
+        repo.commit(state(2, ROWS), step=200)
+        repo.set_retention(last=1, force=True)
+    before = set((tmp_path / ".mvcs/packs").rglob("*.pack"))
+    place = find(str(tmp_path), None, Trust.of_user())
+    stopping = Repository(replace(place, backend=BranchStays(place.backend)))
+    with pytest.raises(Stopped), stopping:
+        stopping.apply_retention(force=True)
+    with Repository.open(tmp_path) as repo:
+        repo.apply_retention(force=True)
+        assert sum(info.data_dropped for info in repo.log(all_branches=True)) == 2
+        repo.gc(grace_days=0, wait_days=0, execute=True)
+        assert repo.fsck().ok
+    assert not any(pack.exists() for pack in before)
