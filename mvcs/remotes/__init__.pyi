@@ -1,14 +1,12 @@
-from .completeness import Completeness, IncompleteError
+from .completeness import has_data
 from .fetch import FetchResult, fetch_refs
 from .needed_packs import RememberedPacks
 from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
 from .transfer_sides import TransferSide
 
 __all__ = [
-    "Completeness",
     "Delivered",
     "FetchResult",
-    "IncompleteError",
     "MovedRef",
     "RefToPush",
     "RememberedPacks",
@@ -16,5 +14,6 @@ __all__ = [
     "TransferTerms",
     "ahead_behind",
     "fetch_refs",
+    "has_data",
     "push_refs",
 ]

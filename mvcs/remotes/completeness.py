@@ -1,9 +1,10 @@
 """Is everything there that a commit names, in packs that its footer says it needs?"""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
 from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, half, short_id
 from mvcs.store import ObjectStore
@@ -85,6 +86,18 @@ class Completeness:
                 raise CorruptionError(
                     f"chunk {short_id(chunk)} has {located.length} bytes; the grid asks for {expected}"
                 )
+
+
+def has_data(store: ObjectStore, revision: Revision) -> bool:
+    """Tell whether all data of a commit are in the packs that its footer names.
+
+    Raises:
+        CorruptionError: something of it is damaged.
+    """
+    with suppress(IncompleteError, NotFoundError):
+        Completeness(store.apart()).check(revision)
+        return True
+    return False
 
 
 def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:

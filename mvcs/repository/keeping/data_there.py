@@ -1,14 +1,12 @@
 """Which commits that count as dropped have all of their data, and the packs that lead to these."""
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 
 from mvcs.compaction import named_commits
-from mvcs.errors import NotFoundError
 from mvcs.history import CountingGraph, EndingPacks, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import RefStore
-from mvcs.remotes import Completeness, IncompleteError
+from mvcs.remotes import has_data
 from mvcs.store import ObjectStore
 
 
@@ -27,18 +25,6 @@ def with_data(store: ObjectStore, revisions: Collection[Revision]) -> dict[Objec
                 found[revision.id] = one
                 break
     return found
-
-
-def has_data(store: ObjectStore, revision: Revision) -> bool:
-    """Tell whether all data of a commit are in the packs that its footer names.
-
-    Raises:
-        CorruptionError: something of it is damaged.
-    """
-    with suppress(IncompleteError, NotFoundError):
-        Completeness(store.apart()).check(revision)
-        return True
-    return False
 
 
 def those_with_data(store: ObjectStore, refs: RefStore, commits: Collection[ObjectId]) -> set[ObjectId]:

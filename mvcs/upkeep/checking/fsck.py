@@ -267,7 +267,8 @@ class Fsck:
         if before:
             packs = "1 pack" if len(before) == 1 else f"{len(before)} packs"
             self.notes.append(
-                f"{packs} ({as_size(sum(before))}) of commits stored anew are left: 'mvcs gc' deletes them"
+                f"{packs} ({as_size(sum(before))}) of commits stored anew are left: "
+                "'mvcs gc' deletes what nothing needs"
             )
 
     def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:

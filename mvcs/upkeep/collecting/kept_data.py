@@ -57,7 +57,7 @@ def packs_of_kept_data(
         return set()
     dropped = _Dropped.of(backend, head)
     wanted = {*bare, *dropped.kept}
-    told = list(_whole(backend, known, None if dropped.unsure else wanted | dropped.others))
+    told = list(whole_endings(backend, known, None if dropped.unsure else wanted | dropped.others))
     losing = {commit for commit, names in told if not left.isdisjoint(names)} - wanted
     if not deletes:
         losing -= dropped.settled
@@ -66,7 +66,9 @@ def packs_of_kept_data(
     return set[str]().union(*(names for commit, names in told if commit in wanted))
 
 
-def _whole(backend: Backend, known: KnownHistory, commits: AbstractSet[ObjectId] | None) -> Iterator[Told]:
+def whole_endings(
+    backend: Backend, known: KnownHistory, commits: AbstractSet[ObjectId] | None
+) -> Iterator[Told]:
     """Yield what each pack tells that ends one of some commits, where all it names is there; None for any."""
     there = value_packs(backend) if commits is None or commits else set[str]()
     with ThreadPoolExecutor(PARALLEL_READERS) as pool:

@@ -33,6 +33,7 @@ from mvcs.store import (
 )
 from mvcs.upkeep.collecting.kept_data import packs_of_kept_data
 from mvcs.upkeep.collecting.known_history import KnownHistory, Line, Node
+from mvcs.upkeep.collecting.undropped_data import packs_of_undropped_data
 
 _BATCH = 64
 GivenUp = Callable[[str, str, RefRecord], bool]
@@ -133,6 +134,8 @@ def survey(
         return Reach(set(), doubts, error)
     if left:
         left -= packs_of_kept_data(backend, head.commit, bare, known, left, deletes=deletes)
+    if left and deletes:
+        left -= packs_of_undropped_data(backend, walk.ended, known, left)
     return Reach(left, doubts, past=now - left)
 
 
@@ -163,6 +166,7 @@ class _Walk:
         self._backend = backend
         self._known = known
         self.seen: set[ObjectId] = set()
+        self.ended: dict[ObjectId, str] = {}  # by the packs that count
         self._graph = CountingGraph(ObjectStore(backend, NOTHING))
 
     def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Node]:
@@ -191,6 +195,7 @@ class _Walk:
                 self._known.learn(self._backend, pool, [pack for _, pack in some if pack is not None])
                 for node in some:
                     pack, line = self._line(*node)
+                    self.ended[node[0]] = pack
                     left.difference_update((pack, *line.needed, *line.exact))
                     queue.extend(line.parents)
 
