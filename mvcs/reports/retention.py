@@ -50,6 +50,7 @@ class RetentionShown(Report):
         set_at: when.
         dropped: how many commits' data were dropped so far.
         notes: what a person should know.
+        remote: whose store it is; None for this one.
     """
 
     rules: list[RuleInfo]
@@ -59,6 +60,7 @@ class RetentionShown(Report):
     set_at: dt.datetime | None = None
     dropped: int = 0
     notes: list[str] = field(default_factory=list)
+    remote: str | None = None
 
 
 @dataclass(frozen=True)

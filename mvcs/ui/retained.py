@@ -20,7 +20,10 @@ def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
     layers = {rule.layer for rule in found.rules}
     if "data" not in layers:
         lines.append("no rule is about data: none are dropped")
-    if "exact layer" not in layers:
+    if "exact layer" not in layers and found.remote is not None:
+        first = f"mvcs retention set --remote {printable(found.remote)} --exact --last 2"
+        lines.append(f"exact layers that were pushed there stay: '{first}' and 'apply' let older ones go")
+    elif "exact layer" not in layers:
         kept = count(found.exact_layers, "exact layer")
         lines.append(f"each branch keeps its newest {kept} (retention.exact_layers), and tagged ones stay")
     lines += (_pin(pin.short, pin.reason) for pin in found.pins)

@@ -235,3 +235,13 @@ def test_what_a_lost_pack_held_is_corruption(trained: Console) -> None:
 def test_a_number_that_no_record_takes_is_refused(console):
     console("init")
     assert "'last' cannot be" in console("retention", "set", "--last", "9" * 23, code=2).err
+
+
+def test_of_a_remote_it_does_not_say_that_old_exact_layers_go(trained: Console, tmp_path: Path) -> None:
+    trained("remote", "add", "lab", tmp_path / "lab")
+    trained("push", "lab")
+    trained("retention", "set", "--remote", "lab", "--last", "2")
+    said = trained("retention", "show", "--remote", "lab").out
+    assert "exact layers that were pushed there stay" in said
+    assert "each branch keeps its newest" not in said
+    assert "each branch keeps its newest" in trained("retention", "show").out

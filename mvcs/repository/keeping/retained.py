@@ -133,6 +133,7 @@ class Retained:
             None if record is None else as_utc(record.time),
             len(DataDrops.of(backend).found),
             notes or [],
+            self.remote,
         )
 
 
