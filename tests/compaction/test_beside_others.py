@@ -11,9 +11,22 @@ import pytest
 from mvcs import ConflictError, Repository, StorageError, UsageError
 from mvcs.local import BackgroundCompaction
 from mvcs.processes import Process
-from mvcs.repository.keeping.beside_others import Pace
-from mvcs.store import MOVED_BASES, has_upgrade
-from tests.compaction.histories import check, depths, grow, made, storing
+from mvcs.repository.keeping.beside_others import BesideOthers, Pace
+from mvcs.repository.keeping.compacting import Compaction
+from mvcs.repository.quota import NoRoomError
+from mvcs.repository.restore_budget import RestoreBudget
+from mvcs.store import MOVED_BASES, VALUE_FOLDER, has_upgrade
+from tests.compaction.histories import (
+    History,
+    begun,
+    check,
+    collect,
+    depths,
+    grow,
+    made,
+    on_record,
+    storing,
+)
 from tests.repository.states import state
 
 COMMITS = 6
@@ -141,14 +154,79 @@ def test_a_record_of_other_things_counts_for_nothing(tmp_path: Path, record: dic
         assert repo.status().compacting is None
 
 
-def test_it_leaves_room_for_commits(tmp_path: Path) -> None:
+def limited(history: History, more: int) -> int:
+    """Set a quota of what is there and so many bytes; return it."""
+    with Repository.open(history.folder) as repo:
+        limit = sum(repo._session.quota.sizes().values()) + more
+        repo.config_set("store.max_bytes", f"{limit}B")
+    return limit
+
+
+def taken(history: History) -> int:
+    with Repository.open(history.folder) as repo:
+        return sum(repo._session.quota.sizes().values())
+
+
+@pytest.mark.parametrize("times", [0.0, 1.0, 1.9])
+def test_it_leaves_room_for_commits(tmp_path: Path, times: float) -> None:
+    """As many as there were lately have to fit beside what all value packs take."""
     history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
     with Repository.open(history.folder) as repo:
-        taken = sum(repo._session.quota.sizes().values())
-        repo.config_set("store.max_bytes", f"{taken + 1000}B")
+        values = sum(repo._session.place.backend.sizes(VALUE_FOLDER).values())
+    limited(history, int(times * values) + 1000)
+    before = taken(history)
     with Repository.open(history.folder) as repo:
         with pytest.raises(StorageError, match="leaves no room"):
             repo.compact(max_depth=1, share=1.0)
         assert "leaves no room" in repo.status().problems[0]
-        assert sum(repo._session.quota.sizes().values()) == taken
+    assert taken(history) == before
     check(history)
+
+
+def test_it_gives_way_to_commits(tmp_path: Path) -> None:
+    """No commit is refused that fits without it, and what it wrote does not stay in the way."""
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    before = taken(history)
+    limit = limited(history, 4 * before)
+    time, numbers = Time(), iter(range(COMMITS, 100))
+    waits: list[int] = []
+
+    def wait(seconds: float) -> None:
+        time.now += seconds
+        waits.append(taken(history))
+        if taken(history) > before:
+            grow(history, next(numbers), bounded=True, rows=8)
+
+    def processor() -> float:
+        time.computed += 1.0
+        return time.computed
+
+    with Repository.open(history.folder) as repo:
+        pace = Pace(1.0, None, lambda: time.now, processor, wait)
+        others = BesideOthers(repo._session, pace)
+        asked = Compaction.asked(repo._session, None, RestoreBudget(1), for_archive=False)
+        with pytest.raises(NoRoomError, match="leaves no room"):
+            others.run(replace(asked, beside=others).run)
+    assert len(history.contents) > COMMITS
+    assert max(waits) < limit - before // 2
+    check(history)
+    assert not on_record(history)
+    assert collect(history) == 0
+
+
+def test_what_a_stopped_one_left_is_not_in_the_way_of_commits(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    before = taken(history)
+    begun(history)
+    limited(history, 100)
+    assert taken(history) > before + before // COMMITS
+    grow(history, COMMITS, bounded=True, rows=8)
+    assert not on_record(history)
+    check(history)
+
+
+def test_one_that_asks_no_quota_says_that_it_passed_it(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
+    limited(history, 100)
+    with Repository.open(history.folder) as repo:
+        assert "nothing is committed before" in repo.compact(max_depth=1).notes[-1]

@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
-from mvcs.local import BackgroundCompaction, LocalRecords, Place
+from mvcs.errors import ConflictError, MvcsError, UsageError
+from mvcs.local import BackgroundCompaction, LocalRecords
 from mvcs.processes import Process
-from mvcs.progress import Progress
-from mvcs.reports import CompactReport, as_size
-from mvcs.repository.quota import Quota
-from mvcs.store import VALUE_FOLDER
+from mvcs.reports import CompactReport
+from mvcs.repository.keeping.room_beside import RoomBeside
+from mvcs.repository.session import Session
 
 _LONGEST_WAIT = 1.0  # between two looks whether the other process is still there
 _SHORTEST_WAIT = 0.02
@@ -73,14 +72,15 @@ class Pace:
 class BesideOthers:
     """One compaction beside other work, which also is its progress."""
 
-    def __init__(self, place: Place, progress: Progress, pace: Pace) -> None:
-        """Rest by `pace`, and pass on to `progress` what is told."""
-        self._place, self._progress, self._pace = place, progress, pace
-        self._records = LocalRecords(place.local)
-        self.finish, self.note = progress.finish, progress.note
+    def __init__(self, session: Session, pace: Pace) -> None:
+        """Rest by `pace`, and pass on to the progress of `session` what is told."""
+        self._progress, self._pace = session.progress, pace
+        self._records = LocalRecords(session.place.local)
+        self.finish, self.note = session.progress.finish, session.progress.note
         self._told = BackgroundCompaction(Process.current())
         self._kept = float("-inf")
-        self._counts = self._has_room = False
+        self._counts = False
+        self._room = RoomBeside(session, pace.clock)
 
     def run(self, compact: Callable[[], CompactReport]) -> CompactReport:
         """Compact; what goes wrong is on record for `status`."""
@@ -93,25 +93,29 @@ class BesideOthers:
             raise
 
     def rest(self) -> None:
-        """Rest, as the pace says."""
-        self._pace.rest()
-
-    def check_room(self) -> None:
-        """See before the first pack that commits will still fit, however much is stored anew.
+        """Rest, as the pace says.
 
         Raises:
-            StorageError: they may not.
+            NoRoomError: meanwhile so much was committed that what is stored anew has no room any more.
         """
-        if self._has_room:
-            return
-        quota = Quota.of(self._place.backend, self._place.config)
-        more = sum(self._place.backend.sizes(VALUE_FOLDER).values())
-        if quota.is_near(more):
-            raise StorageError(
-                f"storing commits anew may take {as_size(more)}, for which store.max_bytes leaves no room",
-                hint="'mvcs compact' without a share does it, and 'mvcs gc' frees what it leaves",
-            )
-        self._has_room = True
+        self._pace.rest()
+        self._room.check_now_and_then()
+
+    def check_room(self) -> None:
+        """See before a pack is written that commits will still fit.
+
+        Raises:
+            NoRoomError: they may not.
+        """
+        self._room.check()
+
+    def begin_moving(self) -> None:
+        """See a last time that commits will still fit: once refs move nothing stops it.
+
+        Raises:
+            NoRoomError: they may not.
+        """
+        self._room.check_last()
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """Begin a stage, of which the commits are put on record."""

@@ -6,27 +6,28 @@ import json
 import pathlib
 import random
 import tempfile
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, never_rest
 from mvcs.delta import CodeCoder
-from mvcs.errors import MvcsError, StorageError
+from mvcs.errors import StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal, LocalRecords, forget_background
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
 from mvcs.repository.keeping.data_there import those_with_data
-from mvcs.repository.keeping.journaled_work import run_journaled, unlike_others
+from mvcs.repository.keeping.journaled_work import run_journaled
+from mvcs.repository.keeping.unfinished import remove_unfinished
+from mvcs.repository.quota import NoRoomError
 from mvcs.repository.restore_budget import RestoreBudget
 from mvcs.repository.session import Session
 from mvcs.retention import DataDrops
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
-from mvcs.upkeep import held, remove_leftovers, remove_packs
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
+from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -75,20 +76,24 @@ class Compaction:
         session, place = self.session, self.session.place
         remove_leftovers(place)
         with CompactionSteps.opened(place.local, self._terms) as steps:
-            self._remove(steps.abandoned)
+            remove_unfinished(place, steps.abandoned)
             try:
                 with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-                    found = run_journaled(place, partial(self._journaled, pathlib.Path(folder), steps))
+                    found = self._run_journaled(pathlib.Path(folder), steps)
             except StorageError as error:
                 if _is_full(error):
-                    self._remove(steps.packs)
+                    remove_unfinished(place, steps.packs)
                     steps.forget()
                 raise
-            self._remove(name for name in steps.packs if name not in set(found.packs))
+            remove_unfinished(place, (name for name in steps.packs if name not in set(found.packs)))
             steps.forget()
             forget_background(LocalRecords(place.local))
         session.graph.replace(found.revisions)
         return self._report(found, executed=True)
+
+    def _run_journaled(self, folder: pathlib.Path, steps: CompactionSteps) -> StoredAnew:
+        begin = None if self.beside is None else self.beside.begin_moving
+        return run_journaled(self.session.place, partial(self._journaled, folder, steps), begin)
 
     def _journaled(
         self, folder: pathlib.Path, steps: CompactionSteps, journal: Journal, lost: frozenset[str]
@@ -100,12 +105,6 @@ class Compaction:
         if self.beside is not None:
             self.beside.check_room()
         journal.pack(path)
-
-    def _remove(self, packs: Iterable[str]) -> None:
-        """Remove packs that no ref needs, and nobody else can have written."""
-        place = self.session.place
-        with suppress(MvcsError):  # 'mvcs gc' finds what is left
-            remove_packs(place.backend, unlike_others(place.backend, map(pack_path, packs)), held(place))
 
     @property
     def _terms(self) -> str:
@@ -161,8 +160,12 @@ class Compaction:
             found.before,
             found.after,
             list(found.moved),
-            [*_left(found), *([EXACT_LAYERS] if found.has_exact_layers else [])],
+            [*_left(found), *([EXACT_LAYERS] if found.has_exact_layers else []), *self._full(executed)],
         )
+
+    def _full(self, executed: bool) -> list[str]:  # noqa: FBT001 - as in the report
+        told = self.session.quota.told if executed else None
+        return [] if told is None else [told]
 
 
 def _left(found: StoredAnew) -> list[str]:
@@ -186,7 +189,9 @@ def _dropped(session: Session) -> frozenset[ObjectId]:
 
 
 def _is_full(error: StorageError) -> bool:
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
+    """Tell whether there is no room, on the disk or under a quota: what is unfinished goes."""
+    cause = error.__cause__
+    return isinstance(error, NoRoomError) or (isinstance(cause, OSError) and cause.errno in _FULL)
 
 
 def _commits_in(session: Session, words: str) -> frozenset[ObjectId]:

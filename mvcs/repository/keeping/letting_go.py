@@ -181,6 +181,7 @@ class LettingGo:
         dropped = [commit for commit in commits if not commit.keeps]
         if layers is None:
             dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]
+        told = self.kept.session.quota.told
         return RetentionApplied(
             executed,
             self.kept.remote,
@@ -194,6 +195,7 @@ class LettingGo:
                 *self._back(),
                 *self._lost_to_others(dropped),
                 *([_STAYED] if layers is None else []),
+                *([told] if executed and self.kept.remote is None and told is not None else []),
             ],
         )
 

@@ -7,6 +7,7 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import MvcsError
 from mvcs.repository.keeping.letting_go import LettingGo
 from mvcs.repository.keeping.retained import Retained
+from mvcs.repository.keeping.unfinished import give_up_broken_off
 from mvcs.repository.session import Session
 from mvcs.retention import Layer, Ruling, try_drop_old_layers
 from mvcs.upkeep import collect_garbage, remove_leftovers
@@ -16,8 +17,9 @@ from mvcs.upkeep import collect_garbage, remove_leftovers
 class MadeRoom:
     """Makes room for what is to be written; what cannot be done is told, and hinders nothing.
 
-    What killed commands of this clone left goes at once, and so do exact layers that no rule keeps. Of the
-    rest others may know: it is condemned first, and goes a day later at the earliest, as with `gc`.
+    What killed commands and a compaction of this clone left that was broken off goes at once, and so do exact
+    layers that no rule keeps. Of the rest others may know: it is condemned first, and goes a day later at the
+    earliest, as with `gc`.
 
     Attributes:
         session: the repository.
@@ -37,7 +39,7 @@ class MadeRoom:
 
     def make(self) -> None:
         """Let go what may go until it fits, the cheapest first."""
-        for step in (self._exact_layers, self._collect, self._apply_rules):
+        for step in (self._leftovers, self._exact_layers, self._collect, self._apply_rules):
             self._attempt(step)
             if self.suffices:
                 return
@@ -48,9 +50,12 @@ class MadeRoom:
         except MvcsError as error:
             self.session.warn(f"room could not be made: {error.message}")
 
+    def _leftovers(self) -> None:
+        remove_leftovers(self.session.place)
+        give_up_broken_off(self.session.place)
+
     def _exact_layers(self) -> None:
         session = self.session
-        remove_leftovers(session.place)
         kept = session.place.config.integer("retention.exact_layers")
         problem = try_drop_old_layers(session.retention_source, kept)
         if problem is not None:

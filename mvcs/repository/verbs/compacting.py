@@ -50,7 +50,8 @@ class Compacting(Verbs):
             UsageError: limits are none, or were given twice.
             CorruptionError: something that they need is damaged; no branch was moved.
             ConflictError: another compaction of this clone is at work, or the process `beside` has ended.
-            StorageError: the store cannot be written.
+            StorageError: the store cannot be written, or what is stored anew in between could take the room
+                of commits under `store.max_bytes`; nothing of it is left.
         """
         from mvcs.processes import Process
         from mvcs.repository.keeping.beside_others import BesideOthers, Pace
@@ -64,5 +65,5 @@ class Compacting(Verbs):
         if dry_run or share is None:
             return asked.rehearse() if dry_run else asked.run()
         pace = Pace(share, None if beside is None else Process.numbered(beside))
-        others = BesideOthers(self._session.place, self._session.progress, pace)
+        others = BesideOthers(self._session, pace)
         return others.run(replace(asked, beside=others).run)

@@ -127,7 +127,9 @@ def _failed_compaction(session: Session) -> list[str]:
     found = BackgroundCompaction.last(LocalRecords(session.place.local))
     if found is None or found.failure is None:
         return []
-    return [f"a compaction in the background failed: {found.failure}; 'mvcs compact' tries it again"]
+    return [
+        f"a compaction in the background failed: {found.failure}; 'mvcs compact --share 1' tries it again"
+    ]
 
 
 def conflicts_of(session: Session, branch: str) -> list[str]:
