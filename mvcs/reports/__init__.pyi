@@ -19,7 +19,7 @@ from .refs import (
     RemoteInfo,
     TagInfo,
 )
-from .repair import Loss, Mended, RepairReport
+from .repair import Loss, Mended, NewestWhole, RepairReport
 from .report import Report, as_json, as_utc
 from .retention import PinInfo, PlannedCommit, RetentionApplied, RetentionShown, RuleInfo
 from .shortfalls import Cause, Shortfall
@@ -75,6 +75,7 @@ __all__ = [
     "Loss",
     "Mended",
     "MonthSize",
+    "NewestWhole",
     "NoteInfo",
     "PinInfo",
     "PlannedCommit",

@@ -43,6 +43,25 @@ class Loss(Report):
 
 
 @dataclass(frozen=True)
+class NewestWhole(Report):
+    """The newest commit of a branch whose values restore.
+
+    Attributes:
+        branch: its name.
+        commit: the commit's id in hexadecimal; None where no commit of the branch restores.
+        step: its step, if it has one.
+        message: the first line of its message.
+        exact: whether nothing else of it is lost, such as exact values beside rounded ones.
+    """
+
+    branch: str
+    commit: str | None = None
+    step: int | None = None
+    message: str = ""
+    exact: bool = True
+
+
+@dataclass(frozen=True)
 class RepairReport(Report):
     """What a repair did, or would do.
 
@@ -54,6 +73,8 @@ class RepairReport(Report):
         losses: what commits no longer restore on that account.
         commits: how many commits branches, tags and HEAD lead to, but for those whose data were dropped.
         notes: what is worth knowing but not wrong.
+        whole: the ids of those commits that restore whole.
+        newest: where something is lost, the newest commit of each branch whose values restore.
     """
 
     executed: bool
@@ -63,6 +84,8 @@ class RepairReport(Report):
     losses: list[Loss]
     commits: int
     notes: list[str] = field(default_factory=list)
+    whole: list[str] = field(default_factory=list)
+    newest: list[NewestWhole] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:

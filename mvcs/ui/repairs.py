@@ -9,15 +9,18 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports import Loss, Mended, RepairReport
+    from mvcs.reports import Loss, Mended, NewestWhole, RepairReport
 
 NAMED = 4  # tensors of one commit
 LOSSES = 12  # lines
 _LAYERS = {"value": "", "exact": "exact values of "}
 
 
-def repaired(report: "RepairReport", screen: Screen) -> list[str]:
-    """Return what was mended, what is still wrong, what that costs, and what to do next."""
+def repaired(report: "RepairReport", screen: Screen, *, verbose: bool = False) -> list[str]:
+    """Return what was mended, what is still wrong, what that costs, and what to do next.
+
+    With `verbose`, all commits that restore are listed.
+    """
     lines = [printable(note) for note in report.notes]
     lines += [_mended(one, executed=report.executed) for one in report.mended]
     if report.aside:
@@ -26,7 +29,22 @@ def repaired(report: "RepairReport", screen: Screen) -> list[str]:
     lines += [screen.paint(_loss(loss), "bad") for loss in report.losses[:LOSSES]]
     if len(report.losses) > LOSSES:
         lines.append(f"and {count(len(report.losses) - LOSSES, 'loss', 'losses')} more, which --json names")
+    lines += map(_newest, report.newest)
+    if verbose:
+        lines += [f"restores whole: {commit[:12]}" for commit in report.whole]
+    elif report.losses and report.whole:
+        lines.append("'mvcs repair --dry-run -v' lists all commits that restore")
     return [*lines, _verdict(report, screen)]
+
+
+def _newest(one: "NewestWhole") -> str:
+    branch = printable(one.branch)
+    if one.commit is None:
+        return f"of branch {branch} no commit restores"
+    step = "" if one.step is None else f" step {one.step}"
+    message = f" '{printable(one.message)}'" if one.message else ""
+    rounded = "" if one.exact else ", its values alone: exact ones are lost"
+    return f"newest of branch {branch} that restores: {one.commit[:12]}{step}{message}{rounded}"
 
 
 def _mended(one: "Mended", *, executed: bool) -> str:

@@ -54,6 +54,28 @@ def test_it_names_what_is_lost(console):
     assert (loss["layer"], loss["tensors"], loss["count"]) == ("value", ["w"], 1)
 
 
+def test_it_names_what_restores(console):
+    with Repository.init(console.folder) as repo:
+        good = repo.commit({"w": np.arange(5000.0)}, message="good", step=7)
+        repo.create_branch("old")
+        before = set((console.folder / ".mvcs/packs").rglob("*.pack"))
+        repo.commit({"w": np.random.default_rng(1).random(5000)}, message="bad", step=8)
+    [pack] = set((console.folder / ".mvcs/packs").rglob("*.pack")) - before
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:600] + bytes(512) + whole[1112:])
+    found = console("repair", "--dry-run", code=CORRUPTION).out
+    for branch in ("main", "old"):
+        assert f"newest of branch {branch} that restores: {good.short} step 7 'good'" in found
+    assert "'mvcs repair --dry-run -v' lists all" in found
+    assert f"restores whole: {good.short}" in console("repair", "--dry-run", "-v", code=CORRUPTION).out
+    answer = console("repair", "--dry-run", "--json", code=CORRUPTION).json
+    assert answer["whole"] == [good.id]
+    assert [(one["branch"], one["commit"]) for one in answer["newest"]] == [
+        ("main", good.id),
+        ("old", good.id),
+    ]
+
+
 def test_fsck_takes_one_level(console):
     pack, _ = damaged(console.folder)
     assert "ok: " in console("fsck", "--quick").out

@@ -24,12 +24,14 @@ mvcs repair --from backup --json
     shell_complete=completers.remote,
     help="Copy from this remote alone. Without this from all of them.",
 )
-def command(session: Session, dry_run: bool, source: str | None) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="List every commit that restores whole.")
+def command(session: Session, dry_run: bool, source: str | None, verbose: bool) -> None:
     """Mend what the last fsck found, or look first where it found nothing.
 
     Good copies come from remotes, with exact layers if these were pushed. What no remote has is made again
     from what is left, where a hash proves it. What lay in the place of that is kept below .mvcs/damaged.
-    At the end it says which tensors of which commits are lost. Exit code 5 when something is.
+    At the end it says which tensors of which commits are lost, and which commit of each branch is the newest
+    that restores. Exit code 5 when something is lost.
     """
     from mvcs.local import describe_damaged
 
@@ -37,6 +39,6 @@ def command(session: Session, dry_run: bool, source: str | None) -> None:
         session.tell("'mvcs.json' was damaged or missing, and was written anew")
     with session.repository() as repository:
         report = repository.repair(source=source, execute=not dry_run)
-        session.answer(report, repairs.repaired(report, session.screen))
+        session.answer(report, repairs.repaired(report, session.screen, verbose=verbose))
     if not report.ok:
         click.get_current_context().exit(CORRUPTION)

@@ -19,7 +19,7 @@ from mvcs.train.state.parts import Loaded
 
 _logger = logging.getLogger("mvcs.train")
 
-TRIED = 16  # states before a damaged one that are looked at
+TRIED = 256  # states before a damaged one that are looked at; each costs up to a tenth of a second
 
 
 def weights_until_state(repo: Repository, tip: CommitInfo) -> list[CommitInfo] | None:
@@ -87,15 +87,19 @@ def _with_way_on(repo: Repository, before: Iterable[CommitInfo], error: MvcsErro
 
 
 def _way_on(repo: Repository, before: Iterable[CommitInfo]) -> str:
+    looked = list[str]()
     with suppress(MvcsError):
-        states = (info for info in before if info.run and not info.weights_only)
+        states = (info for info in before if info.run and not info.weights_only and not info.data_dropped)
         for info in islice(states, TRIED):
+            looked.append(info.id)
             if repo.is_whole(info.id):
                 return (
                     f"step {info.step}, commit {info.short}, is the newest before it that is whole: "
                     f"after 'mvcs branch NAME {info.short}', branch='NAME' goes on from there"
                 )
-    return f"no state of a run among the {TRIED} before it is whole"
+    if not looked:
+        return "no other state of a run is before it whose data were not dropped"
+    return f"of the states of a run before it {len(looked)} were looked at, and none is whole"
 
 
 def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:

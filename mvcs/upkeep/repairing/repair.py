@@ -26,6 +26,7 @@ from mvcs.upkeep.repairing.repair_drops import DropRepair
 from mvcs.upkeep.repairing.repair_packs import PackRepair, Source
 from mvcs.upkeep.repairing.repair_refs import RefRepair
 from mvcs.upkeep.repairing.repair_rules import RuleRepair
+from mvcs.upkeep.repairing.restorable import Restorable
 from mvcs.upkeep.repairing.set_aside import SetAside
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
@@ -134,9 +135,19 @@ class Repair:
         dropped = DataDrops.of(store.backend)
         revisions = [one for one in wanted.revisions() if dropped.get(one.id) is None]
         losses = self._losses(store, revisions) if report.problems else []
-        notes = [*self.notes, *report.notes]
-        kept = [] if aside is None else aside.kept
-        return RepairReport(aside is not None, mended, kept, report.problems, losses, len(revisions), notes)
+        restorable = Restorable(revisions, losses)
+        newest = restorable.newest(store, wanted.refs) if losses else ()
+        return RepairReport(
+            aside is not None,
+            mended,
+            [] if aside is None else aside.kept,
+            report.problems,
+            losses,
+            len(revisions),
+            [*self.notes, *report.notes],
+            restorable.whole,
+            list(newest),
+        )
 
     def _checked(self, store: ObjectStore, lost: set[PackKey]) -> FsckReport:
         return check_store(store, self.progress, Level({key.path for key in lost}), self.clone)

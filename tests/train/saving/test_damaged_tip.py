@@ -8,6 +8,7 @@ import pytest
 from mvcs.errors import CorruptionError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from mvcs.train.saving import resumption
 from tests.train.runs import Run, steps_of, train
 
 
@@ -17,20 +18,37 @@ def made(folder: Path, steps: int) -> None:
         train(saving, run, range(steps))
 
 
-def break_values(folder: Path, rev: str) -> None:
-    """Blank the largest entry of the pack that ends a commit."""
+def break_values(folder: Path, rev: str, apart_from: str | None = None) -> None:
+    """Blank the largest entry of the packs that a commit needs, but for those that another one needs."""
     with Repository.open(folder) as repo:
-        name = repo._session.resolver.resolve(rev).written.pack
-        entries = repo._session.store.catalog.attach(name).entries
-    entry = max(entries, key=lambda each: each.length)
+        wanted = needed_by(repo, rev) - (needed_by(repo, apart_from) if apart_from else set())
+        catalog = repo._session.store.catalog
+        entries = [
+            (entry.length, entry.offset, name) for name in wanted for entry in catalog.attach(name).entries
+        ]
+    length, offset, name = max(entries)
     path = next(folder.rglob(f"{name}.pack"))
-    data, middle = path.read_bytes(), entry.offset + entry.length // 2
+    data, middle = path.read_bytes(), offset + length // 2
     path.write_bytes(data[:middle] + bytes(40) + data[middle + 40 :])
+
+
+def needed_by(repo: Repository, rev: str) -> set[str]:
+    pack = repo._session.resolver.resolve(rev).written.pack
+    return {pack, *repo._session.store.catalog.attach(pack).needed}
+
+
+def hint_of(folder: Path) -> str:
+    """What a run hears that cannot go on."""
+    run = Run()
+    with Repository.open(folder) as repo, Checkpointer(repo, *run.parts, **run.options, every=1) as saving:
+        with pytest.raises(CorruptionError) as raised:
+            saving.resume()
+        return raised.value.hint or ""
 
 
 def test_one_error_names_the_newest_whole_state_and_how_to_go_on(tmp_path: Path) -> None:
     made(tmp_path, 4)
-    break_values(tmp_path, "HEAD")
+    break_values(tmp_path, "HEAD", apart_from="HEAD~1")
     run = Run()
     with Repository.open(tmp_path) as repo:
         assert not repo.is_whole()
@@ -72,11 +90,19 @@ def test_so_it_is_where_the_newest_commit_cannot_be_read_at_all(tmp_path: Path, 
 def test_where_nothing_before_is_whole_that_is_said(tmp_path: Path) -> None:
     made(tmp_path, 1)
     break_values(tmp_path, "HEAD")
-    run = Run()
-    with (
-        Repository.open(tmp_path) as repo,
-        Checkpointer(repo, *run.parts, **run.options, every=1) as saving,
-        pytest.raises(CorruptionError) as raised,
-    ):
-        saving.resume()
-    assert "no state of a run among the 16 before it is whole" in (raised.value.hint or "")
+    assert "no other state of a run is before it" in hint_of(tmp_path)
+
+
+def test_states_whose_data_were_dropped_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, 4)
+    with Repository.open(tmp_path) as repo:
+        repo.pin("HEAD~3")
+        repo.set_retention(last=1, force=True)
+        repo.apply_retention(force=True)
+        repo.gc(execute=True, grace_days=0, wait_days=0)
+        first = repo.resolve("HEAD~3")
+    break_values(tmp_path, "HEAD", apart_from=first.id)
+    monkeypatch.setattr(resumption, "TRIED", 1)
+    assert f"step 0, commit {first.short}, is the newest before it that is whole" in hint_of(tmp_path)
