@@ -25,7 +25,7 @@ class Status(Report):
         problems: what went wrong lately, and what is damaged.
         remote: how many commits the branch is ahead of and behind what it follows, as last seen.
         upstream: what it follows, such as "origin/main".
-        unreadable: the branch's record is damaged; files are compared with the commit last known.
+        unreadable: the commit, or the branch's record, is damaged; files are compared with the last known.
         parts: names at the top of the state that its commit holds; None for files.
         others: files that are no checkpoints, and that the commit does not hold; a commit of the whole folder
             takes them too. A hidden folder, which is not looked into, ends in a slash.
@@ -33,6 +33,7 @@ class Status(Report):
         room: bytes that packs take, and that `store.max_bytes` allows; None without a limit.
         compacting: commits that a compaction in the background looked at, and of how many; None for none.
         refused: why a commit of the whole folder is refused, by the files and folders that it is refused for.
+        damaged: whether HEAD's commit, or what leads to it, cannot be read; `problems` say what.
     """
 
     branch: str | None
@@ -48,3 +49,4 @@ class Status(Report):
     refused: dict[str, str] = field(default_factory=dict)
     room: tuple[int, int] | None = None
     compacting: tuple[int, int] | None = None
+    damaged: bool = False

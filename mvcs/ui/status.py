@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _NAMED = 5
 _CONFLICTS = 3
 _LISTED = 20
+_UNLIKE_HEAD = "Changed since HEAD (mvcs commit; or mvcs restore FILE --force to undo):"
+_UNLIKE_AN_OLDER_ONE = "Changed since the newest commit that can be read:"
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
@@ -28,13 +30,13 @@ def lines(value: "Status", screen: Screen) -> list[str]:
     changed = [f"  {entry.state + ':':<10} {printable(entry.path)}" for entry in differing]
     untracked = [f"  {printable(entry.path)}" for entry in value.entries if entry.state == "untracked"]
     if changed:
-        result += ["", "Changed since HEAD (mvcs commit; or mvcs restore FILE --force to undo):"]
+        result += ["", _UNLIKE_AN_OLDER_ONE if value.unreadable else _UNLIKE_HEAD]
         result += [screen.paint(line, "bad") for line in changed]
     if untracked:
         result += ["", "Not under version control (mvcs commit FILE...):"]
         result += [screen.paint(line, "dim") for line in [*untracked, *_others(value)]]
     result += _refused(value, screen)
-    if not changed and value.head:
+    if not changed and value.head and not value.damaged:
         clean = sum(entry.state == "unmodified" for entry in value.entries)
         result += [
             "",

@@ -54,12 +54,12 @@ def test_the_reflog_and_older_places_are_read_past_a_damaged_record(damaged):
 
 
 def test_status_says_what_is_wrong_and_still_compares_the_files(damaged):
-    found = damaged.json("status")
+    found = damaged("status", "--json", code=5).json
     assert (found["branch"], found["head"], found["unreadable"]) == ("main", None, True)
     assert found["entries"] == [{"path": "model.safetensors", "state": "unmodified"}]
     assert "mvcs reflog main" in found["problems"][0]
     assert damaged.ids[2][:12] in found["problems"][0]
-    assert "Its commit cannot be read" in damaged("status").out
+    assert "Its commit cannot be read" in damaged("status", code=5).out
 
 
 def test_one_can_go_elsewhere_and_the_newest_commit_stays_in_sight(damaged):

@@ -173,7 +173,8 @@ def test_from_a_tip_that_cannot_be_read_reset_goes_back_and_keeps_the_files(mvcs
     pack.write_bytes(pack.read_bytes()[:-200])
     precious = digest(mvcs.model(shift=2.0))
     for words in (["status"], ["commit", "model.safetensors", "-m", "x"], ["switch", "-c", "r", "main@{1}"]):
-        assert "'mvcs reset main@{1}' goes back" in mvcs(*words, code=5).err
+        said = mvcs(*words, code=5)
+        assert "'mvcs reset main@{1}' goes back" in (said.out if words == ["status"] else said.err)
     assert mvcs.json("reset", "main@{1}")["left"] == lost
     mvcs("commit", "model.safetensors", "-m", "three")
     assert digest(mvcs.folder / "model.safetensors") == precious

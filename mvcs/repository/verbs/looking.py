@@ -52,13 +52,14 @@ class Looking(Verbs):
             if branch is not None and stands.head is not None
             else None,
             None if upstream is None else upstream.name,
-            stands.head is not stands.last,
+            stands.unreadable,
             files.parts,
             list(files.others),
             [] if branch is None else conflicts_of(session, branch),
             dict(files.refused),
             self._room(),
             None if background is None else (background.done, background.total),
+            stands.unreadable or files.unread is not None,
         )
 
     def _room(self) -> tuple[int, int] | None:
@@ -181,7 +182,13 @@ class Looking(Verbs):
         """Return the files of the folder that are in one of some states, and named or in a folder that is."""
         from mvcs.objects import is_inside
         from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.status import FolderFiles
+        from mvcs.repository.worktree.whereabouts import head_to_leave
 
-        names = names_of(self._session, paths)
-        found = [entry for entry in self.status().entries if entry.state in states]
+        session = self._session
+        files = FolderFiles.of(session, head_to_leave(session, forced=False))
+        if files.unread is not None:
+            raise files.unread
+        names = names_of(session, paths)
+        found = [entry for entry in files.entries if entry.state in states]
         return [entry for entry in found if any(is_inside(entry.path, name) for name in names)]

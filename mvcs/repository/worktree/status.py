@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.checkpoint import link_instead_error, unreadable_here
-from mvcs.errors import MvcsError, StorageError, some_of
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, some_of
 from mvcs.history import Revision
 from mvcs.local import BackgroundCompaction, LocalRecords
 from mvcs.objects import short_id
-from mvcs.refs import CONFLICT, HEADS
+from mvcs.refs import CONFLICT, HEADS, DamagedRecord
 from mvcs.reports import FileStatus
 from mvcs.repository.failure_log import FailureLog
 from mvcs.repository.session import UNREADABLE, Session
@@ -17,7 +17,7 @@ from mvcs.repository.worktree.file_index import Index, file_states
 from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.named_files import known_files
 from mvcs.repository.worktree.untracked import Uncommitted
-from mvcs.repository.worktree.whereabouts import damage, last_known
+from mvcs.repository.worktree.whereabouts import last_known
 from mvcs.restore import Reading, open_reading
 
 
@@ -29,32 +29,35 @@ class HeadPosition:
         head: its commit; None before the first, and where it cannot be read.
         last: the commit that files are compared with: that, or where a damaged branch was last known to be.
         problems: what a person should hear.
+        unreadable: whether there is a commit, and it cannot be read.
     """
 
     head: Revision | None
     last: Revision | None
     problems: tuple[str, ...]
+    unreadable: bool = False
 
     @classmethod
     def of(cls, session: Session) -> "HeadPosition":
         """Look at HEAD, and at what went wrong or was stopped since it moved.
 
         Raises:
-            MvcsError: HEAD cannot be read, and that is not for the newest record of its branch.
+            MvcsError: HEAD leads nowhere, or a newer version wrote its commit.
         """
         problems = [f"a background commit failed: {line}" for line in FailureLog(session.place.local).last()]
         problems += _failed_compaction(session)
-        head, last = None, None
+        head, last, unreadable = None, None, False
         try:
             head = last = session.head()
         except UNREADABLE as error:
-            if session.branch is None or damage(session, session.branch) is None:
+            if not _leads_somewhere(session, error):
                 raise
-            last = last_known(session, session.branch)
+            unreadable = True
+            last = None if session.branch is None else last_known(session, session.branch)
             problems.append(_unreadable(error, last))
         stopped = InterruptedMove.of(session, head)
         problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
-        return cls(head, last, tuple(problems))
+        return cls(head, last, tuple(problems), unreadable)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class FolderFiles:
         others: all else that lies there.
         problems: what a person should hear.
         refused: why a commit of the whole folder is refused, by the files and folders that it is refused for.
+        unread: why the commit's files cannot be told.
     """
 
     entries: tuple[FileStatus, ...] = ()
@@ -74,10 +78,11 @@ class FolderFiles:
     others: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    unread: MvcsError | None = None
 
     @classmethod
     def of(cls, session: Session, commit: Revision | None) -> "FolderFiles":
-        """Compare the folder with a commit; a store that refuses is a problem to show."""
+        """Compare the folder with a commit; a store that refuses, or is damaged, is a problem to show."""
         top, tree, problems = session.place.top, None, []
         states: dict[str, str] = {}
         if top is None:
@@ -89,8 +94,12 @@ class FolderFiles:
                 problems += _untold(reading, states)
             except StorageError as error:
                 problems.append(f"the files of HEAD cannot be compared: {error.message}")
+            except (CorruptionError, NotFoundError) as error:
+                # Without the commit nobody can tell which files it holds.
+                return cls(problems=(_unread(error),), unread=error)
         files = cls(
-            tuple(FileStatus(path, state) for path, state in states.items()), tree.parts if tree else None
+            tuple(FileStatus(path, state) for path, state in states.items()),
+            tree.parts if tree else None,
         )
         try:
             found = Uncommitted.of(top, known_files(top, Index.of(session), tree), _there(states))
@@ -142,10 +151,31 @@ def conflicts_of(session: Session, branch: str) -> list[str]:
     return found
 
 
+def _leads_somewhere(session: Session, error: MvcsError) -> bool:
+    """Tell whether HEAD's branch leads to a commit that is damaged or lost, by a record that may be damaged.
+
+    What leads nowhere, and what is no longer known of a HEAD without a branch, is an error with its own hint.
+    """
+    if session.branch is None:
+        return False
+    record = session.refs.top(HEADS, session.branch)
+    damaged = isinstance(record, DamagedRecord)
+    return damaged or (record is not None and isinstance(error, CorruptionError | NotFoundError))
+
+
+def _unread(error: MvcsError) -> str:
+    hint = f"; {error.hint}" if error.hint else ""
+    return f"the commit is damaged, and its files cannot be compared: {error.message}{hint}"
+
+
 def _unreadable(error: MvcsError, last: Revision | None) -> str:
     """Say what is wrong with HEAD's branch, how to go on, and what is shown meanwhile."""
     hint = f"; {error.hint}" if error.hint else ""
-    shown = f"; files are compared with {short_id(last.id)}, where it was last known to be" if last else ""
+    shown = (
+        f"; files are compared with {short_id(last.id)}, the newest known of it that can be read"
+        if last
+        else ""
+    )
     return f"{error.message}{hint}{shown}"
 
 

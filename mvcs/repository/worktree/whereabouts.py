@@ -6,7 +6,7 @@ from contextlib import suppress
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.history import Revision
 from mvcs.objects import as_id
-from mvcs.refs import HEADS, DamagedRecord
+from mvcs.refs import HEADS, DamagedRecord, RefRecord
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree.file_index import Index
 
@@ -64,9 +64,8 @@ def _of_files(session: Session, branch: str) -> Revision | None:
 
 
 def _of_older_records(session: Session, branch: str) -> Revision | None:
-    record = session.refs.last_whole(HEADS, branch)
-    if record is None or record.target is None:
-        return None
-    with suppress(MvcsError):
-        return session.graph.load(record.target, record.pack)
+    for record in session.refs.row(HEADS, branch):
+        if isinstance(record, RefRecord) and record.target is not None:
+            with suppress(MvcsError):
+                return session.graph.load(record.target, record.pack)
     return None
