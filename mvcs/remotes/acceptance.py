@@ -19,6 +19,8 @@ from mvcs.remotes.transfer_sides import TransferSide
 from mvcs.store import (
     MAX_FILE,
     MOVED_BASES,
+    UNREADABLE_ERRORS,
+    Backend,
     Footer,
     Inspection,
     ObjectStore,
@@ -26,6 +28,8 @@ from mvcs.store import (
     has_upgrade,
     inspect_pack,
     pack_path,
+    read_footer,
+    value_packs,
 )
 
 UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
@@ -72,10 +76,9 @@ class Acceptance:
         self._packs = Presence.of(self.here.store.backend, self.there.store.backend)
         self._whole: dict[str, bool] = {}
         self._needs = Needs(self.here.store.backend, self.remembered.needs)
-        claimed = {name for revision in self.known.values() for name in revision.written.exact_packs}
-        exact = exact_packs(self.here.store.backend)
         anew = any(has_upgrade(side.store.backend, MOVED_BASES) for side in (self.here, self.there))
-        self._claims = Claims(self.known, claimed | exact, anew)
+        backend = self.here.store.backend
+        self._claims = Claims(self.known, exact_packs(backend), lambda: _footers(backend), anew)
 
     def mend(self, *, verify: bool) -> set[str]:
         """Bring again what commits here need and is missing or damaged; return what could not be had.
@@ -196,7 +199,6 @@ class Acceptance:
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
-        self._recognize(footers, problems)
         completeness, good = Completeness(store), set[str]()
         for revision, needed in run.values():
             try:
@@ -204,15 +206,6 @@ class Acceptance:
             except UNFIT as error:
                 self._refuse(revision, error)
         return footers, good
-
-    def _recognize(self, footers: Mapping[str, Footer], problems: Mapping[str, MvcsError]) -> None:
-        """Find lost packs of this store among those that came: our refs name them, or what these name does.
-
-        A pack's name is the hash of its bytes, so what comes under such a name is what was written here.
-        """
-        came = footers.keys() - problems.keys()
-        for name in self.here.named_packs() & came if came else ():
-            self._claims.ours |= {name, *(written.pack for written in footers[name].commits)}
 
     def _judge(
         self,
@@ -321,6 +314,12 @@ class Acceptance:
         where = f"pack '{pack_path(name)}' in '{self.there.store.backend.url}'"
         hint = "run 'mvcs fsck' over there; 'mvcs push --verify' from a clone that has it whole mends it"
         return kind(f"{where}: {error.message}", hint=error.hint or hint)
+
+
+def _footers(backend: Backend) -> Iterator[Footer]:
+    for name in value_packs(backend):
+        with suppress(*UNREADABLE_ERRORS):
+            yield read_footer(backend, name)
 
 
 def _parts(revisions: Iterable[Revision]) -> Iterator[list[Revision]]:

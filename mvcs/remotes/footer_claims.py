@@ -1,7 +1,9 @@
 """What footers from outside say of commits: believed only of commits that are new here."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
@@ -17,15 +19,15 @@ class Claims:
 
     Attributes:
         known: the commits that are here, as this store describes them.
-        kept: the packs of exact layers that are here, or that a commit here calls its own.
+        lying: the packs of exact layers that are here.
+        footers: gives all footers of packs that are here; asked for only where one of `lying` is claimed.
         anew: whether commits of these stores may have been ended anew, by other packs.
-        ours: lost packs of commits of this store, which come again: what they call their own is theirs.
     """
 
     known: Mapping[ObjectId, Revision]
-    kept: Collection[str]
+    lying: Collection[str]
+    footers: Callable[[], Iterable[Footer]]
     anew: bool = False
-    ours: set[str] = field(default_factory=set)
     _ends: dict[ObjectId, WrittenCommit] = field(default_factory=dict)
     _copies: dict[ObjectId, list[WrittenCommit]] = field(default_factory=dict)
 
@@ -75,14 +77,34 @@ class Claims:
         self._compare(written, self._ends.setdefault(written.id, written))
         for copy in self._copies.pop(written.id, ()):
             self._compare(copy, written)
-        if written.pack in self.ours:
-            return
-        taken = next((pack for pack in written.exact_packs if pack in self.kept), None)
-        if taken is not None:
+        for pack in written.exact_packs:
+            self._check_layer(pack, written.id)
+
+    def _check_layer(self, pack: str, identifier: ObjectId) -> None:
+        """Check that no other commit has an exact pack; one that lies here alone is of a lost commit."""
+        claimed = pack in self._claimed
+        if not claimed and pack in self.lying:
+            claimed = bool(self._told[pack] - {identifier})
+            self._told[pack].add(identifier)
+        if claimed:
             raise CorruptionError(
-                f"its footer says that commit {short_id(written.id)} keeps its exact layer "
-                f"in pack {taken[:12]}, which belongs to this store"
+                f"its footer says that commit {short_id(identifier)} keeps its exact layer "
+                f"in pack {pack[:12]}, which belongs to another commit of this store"
             )
+
+    @cached_property
+    def _claimed(self) -> frozenset[str]:
+        return frozenset(pack for one in self.known.values() for pack in one.written.exact_packs)
+
+    @cached_property
+    def _told(self) -> dict[str, set[ObjectId]]:
+        """By exact packs, the commits of which any footer here says that they are theirs, known or not."""
+        found: dict[str, set[ObjectId]] = defaultdict(set)
+        for footer in self.footers():
+            for written in footer.commits:
+                for pack in written.exact_packs:
+                    found[pack].add(written.id)
+        return found
 
 
 def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> WrittenCommit:

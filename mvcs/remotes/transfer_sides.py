@@ -39,10 +39,6 @@ class TransferSide:
         """
         return {record.target for record in self._named(*others) if record.target is not None}
 
-    def named_packs(self) -> set[str]:
-        """Return the packs of the commits that branches and tags name; damaged ones name none."""
-        return {record.pack for record in self._named() if record.pack is not None}
-
     def _named(self, *others: str) -> list[RefRecord]:
         surveys = [self.refs.survey(kind) for kind in (HEADS, TAGS, *others)]
         return [record for survey in surveys for record in survey.whole.values()]

@@ -124,7 +124,7 @@ def test_a_commit_does_not_take_our_exact_layer_for_its_own(far: Path, ada: Repo
     forge_tip(
         far, written(lambda footer: (replace(footer.commits[0], exact_packs=ours), *footer.commits[1:]))
     )
-    refused(ada, "which belongs to this store")
+    refused(ada, "which belongs to another commit of this store")
 
 
 def test_a_footer_that_promises_a_chunk_it_does_not_hold(far: Path, ada: Repository) -> None:
