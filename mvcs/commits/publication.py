@@ -29,11 +29,10 @@ class Publication:
             CorruptionError: the branch is damaged or was set back; the commit is kept in the same way.
             GoingError: packs that the commit needs are being deleted; nothing names it.
         """
-        commit = made.revision.commit
+        commit, written = made.revision.commit, made.revision.written
         verb = "commit" if position.ancestors is None else "commit (amend)"
-        change = RefChange(
-            made.revision.id, made.revision.written.pack, author, f"{verb}: {reflog_message(commit)}"
-        )
+        action, exact = f"{verb}: {reflog_message(commit)}", frozenset(written.exact_packs)
+        change = RefChange(made.revision.id, written.pack, author, action, exact=exact)
         if position.branch is None:
             return made
         try:

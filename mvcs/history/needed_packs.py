@@ -23,13 +23,16 @@ class GraphNeeds:
         self._store = store
         self._graph = graph
 
-    def __call__(self, target: RefRecord | RefChange, marked: Marked, *, moved: bool = True) -> set[str]:
+    def __call__(
+        self, target: RefRecord | RefChange, marked: Marked, *, moved: bool = True, exact: bool = True
+    ) -> set[str]:
         """Return the packs that a target needs, but for what is behind marked records.
 
         Args:
             target: what a ref says or is to say.
             marked: what a collector has marked.
             moved: whether commits may have been ended anew, so that packs that are named may be gone.
+            exact: whether packs of exact layers count as well.
 
         Raises:
             MvcsError: something on the way cannot be read.
@@ -39,11 +42,17 @@ class GraphNeeds:
         for _ in range(ATTEMPTS if moved else 0):
             # Commits may be ended anew, and what they left collected, while one looks.
             with suppress(NotFoundError):
-                return self._told(target, target.target, marked, moved=moved)
-        return self._told(target, target.target, marked, moved=moved)
+                return self._told(target, target.target, marked, moved=moved, exact=exact)
+        return self._told(target, target.target, marked, moved=moved, exact=exact)
 
     def _told(
-        self, target: RefRecord | RefChange, identifier: ObjectId, marked: Marked, *, moved: bool
+        self,
+        target: RefRecord | RefChange,
+        identifier: ObjectId,
+        marked: Marked,
+        *,
+        moved: bool,
+        exact: bool,
     ) -> set[str]:
         found, counting = set[str](), CountingGraph(self._store) if moved else self._graph
         for revision in self._needed(target, identifier, marked):
@@ -51,7 +60,8 @@ class GraphNeeds:
             is_named = revision.id == identifier
             one = revision if is_named else counting.load(revision.id, revision.written.pack)
             written = one.written
-            found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
+            found |= {written.pack, *self._store.catalog.look(written.pack).needed}
+            found.update(written.exact_packs if exact else ())
         return found
 
     def _needed(

@@ -40,6 +40,7 @@ class RefChange:
         author: who changes it.
         action: what is done, for the reflog.
         content: canonical bytes of a tag or note object.
+        exact: packs of exact layers that the writer stored or sent for the target, and counts on.
     """
 
     target: ObjectId | None
@@ -47,6 +48,7 @@ class RefChange:
     author: str
     action: str
     content: bytes = b""
+    exact: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,16 @@ class Marked:
 class PackNeeds(Protocol):
     """Tells which packs, of either layer, a commit and its history need."""
 
-    def __call__(self, target: RefRecord | RefChange, marked: "Marked", *, moved: bool) -> set[str]:
+    def __call__(
+        self, target: RefRecord | RefChange, marked: "Marked", *, moved: bool, exact: bool
+    ) -> set[str]:
         """Return the names of the packs that a target needs, but for what is behind marked records.
 
         Args:
             target: what a ref says or is to say.
             marked: what a collector has marked.
             moved: whether commits may have been ended anew, so that packs that are named may be gone.
+            exact: whether packs of exact layers count as well.
 
         Raises:
             MvcsError: something on the way cannot be read.
@@ -118,10 +121,23 @@ class WriterDuties:
         # A collector may have marked before the refs of now came, once it has said what goes.
         told = Marked() if going else marked
         needed = self._needed(change, told, moved=moved, missing_is_gone=bool(going or gone))
-        self._refuse(needed, going)
-        self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
+        self._refuse(needed, going - self._missing(change, needed, told, going | gone, moved=moved))
         self._release(needed, condemned, change.author)
         self._read()
+
+    def _missing(
+        self, change: RefChange, needed: set[str] | None, told: Marked, went: set[str], *, moved: bool
+    ) -> set[str]:
+        """Return exact packs that are needed of those that went, and are not there: they hold nothing back.
+
+        Raises:
+            GoingError: of what is not there some is of a value layer, or the writer counts on it.
+        """
+        lost = {name for name in (needed or set()) & went if not self._is_there(name)}
+        if lost:
+            values = self._needed(change, told, moved=moved, exact=False)
+            self._refuse(None if values is None else values | change.exact, lost)
+        return lost
 
     def behind(self, upgrades: Collection[str], change: RefChange, read: int) -> None:
         """Look whether the log went on, behind a ref record; `read` is how far it was read before.
@@ -148,13 +164,19 @@ class WriterDuties:
             self._read(attempts - 1)
 
     def _needed(
-        self, change: RefChange, marked: Marked, *, moved: bool, missing_is_gone: bool = False
+        self,
+        change: RefChange,
+        marked: Marked,
+        *,
+        moved: bool,
+        missing_is_gone: bool = False,
+        exact: bool = True,
     ) -> set[str] | None:
         """Return what a target needs; None where nobody can tell."""
         if self._needs is None:
             return None
         try:
-            return self._needs(change, marked, moved=moved)
+            return self._needs(change, marked, moved=moved, exact=exact)
         except NotFoundError:
             if missing_is_gone:
                 raise

@@ -124,11 +124,11 @@ def push_refs(
         if isinstance(record, RefRecord) and record.target is not None and not terms.force:
             _refuse_moving(here.graph, wish, record.target, revisions[wish])
     tips = list(revisions.values())
-    sent = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
+    sent, exact = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
     damaged = merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
     for name, error in damaged.items():
         terms.progress.note(f"{name} was not sent: {error.message}")
-    moved = [_move(here.graph, there.refs, wish, before[wish], terms) for wish in wishes]
+    moved = [_move(here.graph, there.refs, wish, before[wish], terms, exact) for wish in wishes]
     return Delivered([item for item in moved if item is not None], sent, refused)
 
 
@@ -148,12 +148,13 @@ def _move(
     wish: RefToPush,
     before: RefRecord | DamagedRecord | None,
     terms: TransferTerms,
+    exact: frozenset[str],
 ) -> MovedRef | None:
     old = before.target if isinstance(before, RefRecord) else None
     if old == wish.record.target:
         return None
-    record = wish.record
-    change = RefChange(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
+    record, action = wish.record, f"push: {wish.name}"
+    change = RefChange(record.target, record.pack, terms.author, action, record.content, exact)
     update_behind(refs, wish.kind, wish.name, before, change)
     forced = terms.force and old is not None and not follows(graph, old, record.target, record.pack)
     return MovedRef(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
@@ -165,8 +166,11 @@ def _copy_history(
     tips: list[Revision],
     theirs: Collection[ObjectId],
     terms: TransferTerms,
-) -> Sent:
-    """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at."""
+) -> tuple[Sent, frozenset[str]]:
+    """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at.
+
+    Return also the packs of exact layers that are there now.
+    """
     new = tuple(here.walk(tips, without=theirs))
     old = [revision for revision in here.walk(tips) if revision.id in theirs]
     ends = here.store.backend, there.store.backend
@@ -174,12 +178,14 @@ def _copy_history(
     wanted = needed_packs(here.store, new)
     expected = _expected(here, there, old, terms)
     sent = Sent(revisions=new) + _send_packs(route, wanted, expected)
+    exact: list[str] = []
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
         layers = (name for revision in here.walk(tips) for name in revision.written.exact_packs)
-        sent += _send_layers(route, list(dict.fromkeys(layers)))
+        also, exact = _send_layers(route, list(dict.fromkeys(layers)))
+        sent += also
     terms.arrived(new)
-    return sent
+    return sent, frozenset(exact)
 
 
 def _expected(
@@ -198,12 +204,12 @@ def _expected(
     return names
 
 
-def _send_layers(route: Route, names: list[str]) -> Sent:
-    """Send packs of exact layers; those that are given up here meanwhile stay behind like older ones."""
+def _send_layers(route: Route, names: list[str]) -> tuple[Sent, list[str]]:
+    """Send packs of exact layers, and return them; those that are given up here meanwhile stay behind."""
     kept = [name for name in names if route.source.size(pack_path(name, exact=True)) is not None]
     while True:
         try:
-            return _send_packs(route, kept, [], exact=True)
+            return _send_packs(route, kept, [], exact=True), kept
         except (CorruptionError, NotFoundError):
             left = [name for name in kept if route.source.size(pack_path(name, exact=True)) is not None]
             if left == kept:

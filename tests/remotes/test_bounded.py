@@ -77,3 +77,24 @@ def test_clone_fetch_and_pull_restore_the_same_values(
         ada.pull()
         assert bits(ada.checkout()) == bits(bob.checkout())
         assert ada.fsck().problems == []
+
+
+@pytest.mark.parametrize("again", ["fetch", "push", "push --exact"])
+def test_what_gc_deleted_comes_again_without_its_exact_layer(tmp_path: Path, again: str) -> None:
+    """A clone has the values alone of a conflict branch that was deleted and collected here."""
+    with Repository.init(tmp_path / "ada") as ada:
+        ada.commit({"a": torch.arange(999.0)})
+        made = ada.commit({"a": torch.arange(999.0) / 7}, bins=16, branch="main.conflict-12345678")
+        with Repository.clone(str(tmp_path / "ada"), tmp_path / "bob") as bob:
+            bob.create_branch("keep", "origin/main.conflict-12345678")
+            ada.delete_branch("main.conflict-12345678", force=True)
+            if again == "fetch":
+                ada.add_remote("bob", str(tmp_path / "bob"))
+            assert len(ada.gc(grace_days=0, wait_days=0, execute=True).garbage) == 2
+            for _ in range(2):
+                if again == "fetch":
+                    ada.fetch("bob")
+                else:
+                    bob.push("origin", ["keep"], exact=again != "push")
+            assert bits(ada.checkout(made.id)) == bits(bob.checkout(made.id))
+            assert ada.fsck().ok

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageEr
 from mvcs.history import GraphNeeds
 from mvcs.history.commit_graph import Graph
 from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore, now_microseconds
+from mvcs.store import pack_name, pack_path
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.condemned.log import CondemnedLog
 from mvcs.store.condemned.record import CondemnedRecord, Standing, record_path
@@ -382,14 +384,64 @@ def test_what_was_gone_and_came_back_may_be_named(repo, tmp_path):
     refs_of(repo._session.place.backend).update(HEADS, "back", None, change)
 
 
+def test_an_exact_layer_that_is_gone_holds_back_only_who_counts_on_it(repo, tmp_path):
+    change = change_to(repo, repo.lost_id)
+    exact = [pack_name(path) for path in repo.lost if "exact" in path]
+    values = {path: (tmp_path / ".mvcs" / path).read_bytes() for path in repo.lost if "exact" not in path}
+    assert (len(exact), len(values)) == (1, 1)
+    repo.gc(wait_days=0, execute=True)
+    backend = repo._session.place.backend
+    for path, content in values.items():
+        backend.put(path, content)
+    refs = refs_of(backend)
+    with pytest.raises(GoingError):
+        refs.update(HEADS, "back", None, replace(change, exact=frozenset(exact)))
+    assert refs.update(HEADS, "back", None, change).target == change.target
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_exact_layer_that_is_going_holds_others_back_while_it_is_there(repo, tmp_path, there):
+    change, backend = change_to(repo, repo.lost_id), repo._session.place.backend
+    (exact,) = (path for path in repo.lost if "exact" in path)
+    upgrade(backend, CONDEMNED_PACKS, 0, "Ada")
+    log_of(backend).say(GOING, [pack_name(exact)], "Bob")
+    if not there:
+        (tmp_path / ".mvcs" / exact).unlink()
+        refs_of(backend).update(HEADS, "back", None, change)
+        return
+    with pytest.raises(GoingError):
+        refs_of(backend).update(HEADS, "back", None, change)
+
+
+def test_a_commit_counts_on_its_exact_layer(long_lived, tmp_path, monkeypatch):
+    """A collector deletes it, as it may that of any commit without a name, before its branch moves."""
+    real, lost = RefStore.update, []
+
+    def late(self, kind, name, expected, change):
+        if change.exact and not lost:
+            lost.extend(change.exact)
+            backend = long_lived._session.place.backend
+            upgrade(backend, CONDEMNED_PACKS, 0, "Ada")
+            log = log_of(backend)
+            log.say(GOING, lost, "Bob")
+            (tmp_path / ".mvcs" / pack_path(lost[0], exact=True)).unlink()
+            log.say(GONE, lost, "Bob")
+        return real(self, kind, name, expected, change)
+
+    monkeypatch.setattr(RefStore, "update", late)
+    long_lived.commit(state(7), bins=16)
+    assert len(lost) == 1
+    long_lived.checkout("HEAD", exact=True)
+
+
 def test_a_commit_does_not_look_behind_its_branch(repo):
     repo.gc(execute=True)
     reads = []
     refs = repo._session.refs
     needs = refs._duties._needs
 
-    def counted(target, marked, *, moved):
-        found = needs(target, marked, moved=moved)
+    def counted(target, marked, **which):
+        found = needs(target, marked, **which)
         reads.append(found)
         return found
 
