@@ -35,6 +35,7 @@ from .stats import (
 )
 from .status import FileStatus, Status
 from .why import NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep
+from .words_for_stores import of_remote
 
 __all__ = [
     "DAMAGED",
@@ -110,4 +111,5 @@ __all__ = [
     "as_share",
     "as_size",
     "as_utc",
+    "of_remote",
 ]

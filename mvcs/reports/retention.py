@@ -102,6 +102,7 @@ class RetentionApplied(Report):
         kept: what stays.
         bytes: bytes that go; of data with the next `mvcs gc` past its grace. In a dry run about so many: a
             pack of the same objects has not always the same length.
+        layer_bytes: of these, bytes of exact layers, which go at once.
         written: bytes that are stored anew first, for commits that stay.
         notes: what a person should know, what others lose among it.
     """
@@ -113,3 +114,4 @@ class RetentionApplied(Report):
     bytes: int
     written: int = 0
     notes: list[str] = field(default_factory=list)
+    layer_bytes: int = 0

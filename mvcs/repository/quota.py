@@ -16,7 +16,7 @@ EXACT_LAYERS = "retention.exact_layers"
 _MUCH = 0.05
 _AT_ONCE = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' deletes them at once"
 _TURNS = "an exact layer goes once the next one is there, so there has to be room for one more than are kept"
-_RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
+RAISE = f"'mvcs config {MAX_BYTES} SIZE' allows more"
 
 
 class Wish(NamedTuple):
@@ -113,7 +113,7 @@ class Quota:
 
     def no_room(self, more: int) -> NoRoomError:
         """Return the error for so many bytes, before anything was done to have room for them."""
-        found = NoRoomError(f"{as_size(more)} more have no room under {MAX_BYTES}", hint=_RAISE)
+        found = NoRoomError(f"{as_size(more)} more have no room under {MAX_BYTES}", hint=RAISE)
         found.more = more
         return found
 
@@ -139,13 +139,13 @@ class Quota:
         tips = sum(sizes.get(name, 0) for name in self._needed_now(graph, refs))
         if tips > limit:
             alone = f"what the tips of branches need takes {as_size(tips)} alone"
-            found = NoRoomError(f"nothing was {wish.done}: {said}; {alone}", hint=_RAISE)
+            found = NoRoomError(f"nothing was {wish.done}: {said}; {alone}", hint=RAISE)
         else:
             hint = "'mvcs retention set' says which old commits may go"
             if waiting:
                 hint += f"; {as_size(waiting)} go once they have waited: 'mvcs gc' shows them, and {_AT_ONCE}"
             room = self._room_for(taken + more) if more and wish is COMMIT else ""
-            found = NoRoomError(f"nothing was {wish.done}: {said}", hint=f"{hint}; {_RAISE}{room}")
+            found = NoRoomError(f"nothing was {wish.done}: {said}", hint=f"{hint}; {RAISE}{room}")
         found.more = more
         return found
 

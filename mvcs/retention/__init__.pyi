@@ -4,6 +4,7 @@ from .dropped import dropped_why, explained, said_of
 from .drops import Drop, DropLog, DropRecord, drops_row
 from .exact_layers import drop_layers, try_drop_old_layers
 from .facts import Source
+from .missing_data import GONE, dropped_before
 from .pins import PinRecord, pin, pins_row, unpin
 from .plan import Plan, Ruling, commit_names
 from .record_row import RecordRow
@@ -12,6 +13,7 @@ from .rules import Keeps, Layer, Rule, RuleRecord, rules_row, set_rules
 from .stored_layers import has_exact_layer, layer_bytes, record_absent
 
 __all__ = [
+    "GONE",
     "DataDrop",
     "DataDrops",
     "Drop",
@@ -30,6 +32,7 @@ __all__ = [
     "carry_drops",
     "commit_names",
     "drop_layers",
+    "dropped_before",
     "dropped_why",
     "drops_row",
     "explained",

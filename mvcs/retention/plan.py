@@ -8,6 +8,7 @@ from mvcs.history import Revision
 from mvcs.objects import ObjectId, short_id
 from mvcs.retention.data_drops import DataDrops
 from mvcs.retention.facts import Source, Survey, survey
+from mvcs.retention.missing_data import GONE, dropped_before
 from mvcs.retention.pins import pinned, pins_row
 from mvcs.retention.policy import Verdict, judge, keeps_nothing, unmatched
 from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_of, rules_row
@@ -153,11 +154,8 @@ class Plan:
             for key, verdict in verdicts.items()
             if (verdict.rules or verdict.for_layer) and self.dropped.get(key)
         ]
-        return [
-            f"the data of {short_id(key)} were dropped before"
-            for key in dict.fromkeys(gone)
-            if key not in there
-        ]
+        lost = [key for key in dict.fromkeys(gone) if key not in there]
+        return dropped_before(lost, commit_names(self.surveyed), GONE)
 
 
 def _keep_what_layers_need(verdicts: Mapping[Layer, dict[ObjectId, Verdict]], surveyed: Survey) -> None:

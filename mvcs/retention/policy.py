@@ -10,6 +10,7 @@ from mvcs.objects import ObjectId
 from mvcs.retention.rules import Keeps, Rule
 
 _NAMED = 10
+_BRANCHES = 3
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ def judge(rules: Sequence[Rule], history: History) -> dict[ObjectId, Verdict]:
         return {found.id: Verdict(tuple(always[found.id]), ("no rule is set",)) for found in history.commits}
     kept: dict[ObjectId, list[str]] = {found.id: [] for found in history.commits}
     for rule in rules:
-        for identifier in dict.fromkeys(_kept_by(rule, history)):
+        for identifier, why in _reasons(rule, history).items():
             if identifier in kept:
-                kept[identifier].append(rule.text)
+                kept[identifier].append(why)
     return {key: Verdict(tuple(always[key]), tuple(dict.fromkeys(texts))) for key, texts in kept.items()}
 
 
@@ -141,6 +142,18 @@ def _always(history: History) -> dict[ObjectId, list[str]]:
         if identifier in found:
             found[identifier].append("HEAD stands on it")
     return found
+
+
+def _reasons(rule: Rule, history: History) -> dict[ObjectId, str]:
+    """Return why a rule keeps each commit that it does: of which branches it is one of the last."""
+    if rule.kind != Keeps.LAST:
+        return dict.fromkeys(_kept_by(rule, history), rule.text)
+    branches: dict[ObjectId, list[str]] = {}
+    for branch, line in history.lines.items():
+        for identifier in line[: rule.count]:
+            branches.setdefault(identifier, []).append(branch)
+    last = f"the last {rule.count} of "
+    return {key: last + some_of(names, _BRANCHES, " and of ") for key, names in branches.items()}
 
 
 def _kept_by(rule: Rule, history: History) -> Iterator[ObjectId]:

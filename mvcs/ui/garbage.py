@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from mvcs.config import DAY_SECONDS
+from mvcs.reports import of_remote
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
@@ -48,21 +49,22 @@ def _sum(items: "list[Garbage]") -> str:
 
 
 def _advice(report: "GcReport", anew: "list[Garbage]") -> list[str]:
+    collects = f"mvcs gc{of_remote(report.remote)} --execute"
     if report.executed:
         first = min((item.left for item in report.condemned), default=0.0)
-        said = [f"'mvcs gc --execute' {_when(first)} deletes what is still condemned"] if first else []
+        said = [f"'{collects}' {_when(first)} deletes what is still condemned"] if first else []
     elif report.garbage or report.branches:
-        said = ["'mvcs gc --execute' deletes it"]
+        said = [f"'{collects}' deletes it"]
     else:
-        said = ["'mvcs gc --execute' condemns it, and deletes it later"] if anew else []
-    return [*said, *_hurry(report)]
+        said = [f"'{collects}' condemns it, and deletes it later"] if anew else []
+    return [*said, *_hurry(report, collects)]
 
 
-def _hurry(report: "GcReport") -> list[str]:
+def _hurry(report: "GcReport", collects: str) -> list[str]:
     """Say how long what is left waits at least, and how one hurries."""
     if not (report.waiting or report.condemned):
         return []
-    hurry = "where nobody else writes, 'mvcs gc --execute --grace 0 --wait 0' deletes at once"
+    hurry = f"where nobody else writes, '{collects} --grace 0 --wait 0' deletes at once"
     if not report.waiting:
         return [hurry]
     left = report.grace - max(item.age for item in report.waiting)

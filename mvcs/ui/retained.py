@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mvcs.reports import of_remote
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
@@ -32,7 +33,8 @@ def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
     if found.dropped:
         lines.append(f"the data of {count(found.dropped, 'commit')} were dropped so far")
     lines += map(printable, found.notes)
-    return [*lines, *(["'mvcs retention apply --dry-run' shows what would go"] if advice else [])]
+    there = of_remote(found.remote)
+    return [*lines, *([f"'mvcs retention apply --dry-run{there}' shows what would go"] if advice else [])]
 
 
 def _pin(commit: str, reason: str) -> str:
@@ -48,17 +50,24 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
         lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
     else:
         lines.append(f"{verb} nothing: no rules are set, and 'mvcs retention set' sets them")
-    if found.bytes or not found.executed:
-        when = "" if found.executed else "would be "
-        about = "" if found.executed else "about "
-        lines.append(
-            f"{about}{size(found.bytes)} {when}free once 'mvcs gc' has deleted what nothing needs any more"
-        )
-    if found.written and not found.executed:
-        lines.append(f"it writes {size(found.written)} first: until 'mvcs gc' the store takes more")
+    lines += _free(found)
     lines += map(printable, found.notes)
-    advice = [] if found.executed or not found.dropped else ["'mvcs retention apply' drops it"]
-    return [*lines, *advice]
+    advice = [f"'mvcs retention apply{of_remote(found.remote)}' drops it"]
+    return [*lines, *([] if found.executed or not found.dropped else advice)]
+
+
+def _free(found: "RetentionApplied") -> list[str]:
+    """Say how many bytes are free at once, and how many when `gc` was there."""
+    gc, lines = f"'mvcs gc{of_remote(found.remote)}'", list[str]()
+    data, are = found.bytes - found.layer_bytes, "are" if found.executed else "would be"
+    if found.layer_bytes:
+        lines.append(f"{size(found.layer_bytes)} of exact layers {are} free at once")
+    if data or not (found.executed or lines):
+        told = size(data) if found.executed else f"about {size(data)} would be"
+        lines.append(f"{told} free once {gc} has deleted what nothing needs any more")
+    if found.written and not found.executed:
+        lines.append(f"it writes {size(found.written)} first: until {gc} the store takes more")
+    return lines
 
 
 def _listed(verb: str, commits: "Sequence[PlannedCommit]", most: int) -> list[str]:

@@ -135,6 +135,70 @@ def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     assert "the data of 6 commits were dropped so far" in trained("retention").out
 
 
+def test_hints_name_the_store_that_is_meant(trained: Console, tmp_path: Path) -> None:
+    trained("remote", "add", "lab", tmp_path / "lab")
+    trained("push", "lab", "main")
+    said = trained("retention", "set", "--last", "2", "--remote", "lab").out
+    said += trained("retention", "apply", "--remote", "lab", "--dry-run").out
+    said += trained("retention", "apply", "--remote", "lab").out
+    said += trained("retention", "set", "--last", "5", "--remote", "lab").out
+    said += trained("retention", "pin", "step:300", "--remote", "lab").out
+    said += trained("retention", "unpin", "step:200", "--remote", "lab", code=3).err
+    for options in ([], ["--execute"], ["--grace", "0"], ["--grace", "0", "--execute"]):
+        said += trained("gc", "--remote", "lab", *options).out
+    hinted = [words for words in said.split("'") if words.startswith("mvcs ")]
+    assert {" ".join(words.split()[:3]) for words in hinted} >= {"mvcs gc --remote", "mvcs retention apply"}
+    assert [words for words in hinted if "--remote lab" not in words] == []
+
+
+def test_exact_layers_and_data_are_counted_apart(console: Console) -> None:
+    console("init")
+    console("config", "retention.exact_layers", "4")
+    with Repository.open(console.folder) as repo:
+        for number in range(4):
+            repo.commit(state(number), step=100 * number, step_size=0.5)
+    layers = "of exact layers would be free at once"
+    console("retention", "set", "--exact", "--last", "2")
+    plan = console("retention", "apply", "--dry-run").out
+    assert layers in plan
+    assert "free once" not in plan
+    console("retention", "set", "--last", "2")
+    both = console("retention", "apply", "--dry-run", "--json").json
+    assert 0 < both["layer_bytes"] < both["bytes"]
+    before = sum(path.stat().st_size for path in console.folder.rglob("exact/*/*.pack"))
+    said = console("retention", "apply").out
+    assert "of exact layers are free at once" in said
+    assert "free once 'mvcs gc' has deleted" in said
+    after = sum(path.stat().st_size for path in console.folder.rglob("exact/*/*.pack"))
+    assert before - after == both["layer_bytes"]
+
+
+def test_many_whose_data_were_dropped_before_stand_on_one_line(trained: Console) -> None:
+    trained("retention", "set", "--last", "2")
+    trained("retention", "apply")
+    trained("retention", "pin", "step:300")
+    first, last = (trained("rev-parse", f"step:{step}").out[:12] for step in (800, 100))
+    ends = f"main@800 ({first}) to main@100 ({last})"
+    said = trained("retention", "set", "--last", "100").out
+    assert f"the data of 8 commits, {ends}, were dropped before, but are still there: gc keeps them" in said
+    trained("retention", "set", "--last", "2")
+    trained("retention", "unpin", "step:300")
+    trained("gc", "--grace", "0", "--execute")
+    said = trained("retention", "set", "--last", "100").out
+    assert f"the data of 8 commits, {ends}, were dropped before, and are gone" in said
+
+
+def test_a_branch_of_a_remote_is_named_as_the_reason(trained: Console, tmp_path: Path) -> None:
+    trained("remote", "add", "lab", tmp_path / "lab")
+    trained("push", "lab", "main")
+    with Repository.open(trained.folder) as repo:
+        for number in range(10, 14):
+            repo.commit(state(number), step=100 * number + 100)
+    trained("retention", "set", "--last", "2")
+    lines = trained("retention", "apply", "--dry-run", "-v").out.splitlines()
+    assert any("main@900" in line and line.endswith(": the last 2 of lab/main") for line in lines)
+
+
 def test_the_configured_goal_of_a_metric_is_recorded(trained: Console) -> None:
     trained("config", "metric.val_loss.goal", "max")
     said = trained("retention", "set", "--best", "2:val_loss").out

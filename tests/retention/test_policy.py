@@ -139,7 +139,7 @@ def test_reasons_name_what_keeps() -> None:
         frozenset([NAMES[0]]),
     )
     found = judge([rule(Keeps.LAST, 1), rule(Keeps.EVERY, 3)], history)
-    assert found[NAMES[0]].reasons == ("the tip of main", "HEAD stands on it", "the last 1 of each branch")
+    assert found[NAMES[0]].reasons == ("the tip of main", "HEAD stands on it", "the last 1 of main")
     assert found[NAMES[1]].reasons == ("pinned: paper", "every 3 steps")
     assert found[NAMES[2]].reasons == ("no rule keeps it",)
 

@@ -300,4 +300,5 @@ def test_what_only_the_past_of_a_branch_keeps_is_said(tmp_path):
         repo.delete_branch("side", force=True)
         [note] = repo.gc(grace_days=0).notes
         assert note.startswith("1 pack stays (")
+        assert " bytes)" not in note
         assert "'mvcs reflog' lists the past" in note

@@ -29,7 +29,9 @@ from mvcs.retention import (
     Layer,
     Plan,
     Ruling,
+    commit_names,
     drop_layers,
+    dropped_before,
     layer_bytes,
     record_drops,
     record_there,
@@ -197,6 +199,7 @@ class LettingGo:
                 *([_STAYED] if layers is None else []),
                 *([told] if executed and self.kept.remote is None and told is not None else []),
             ],
+            layers or 0,
         )
 
     @property
@@ -205,9 +208,9 @@ class LettingGo:
             return self.kept.session.branch
         return None
 
-    def _back(self) -> Iterator[str]:
-        for key in self.there:
-            yield f"the data of {short_id(key)} were dropped before, are still there and are kept now"
+    def _back(self) -> list[str]:
+        names = commit_names(self.plan.surveyed)
+        return dropped_before(list(self.there), names, ", are still there and are kept now")
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
         """Say whose commits lose their data, and which of these are in no other store that is known here."""

@@ -7,15 +7,23 @@ from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefStore
-from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
+from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc, of_remote
 from mvcs.repository.keeping.data_there import with_data
 from mvcs.repository.rule_source import rule_source
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
-from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, has_exact_layer
+from mvcs.retention import (
+    GONE,
+    DataDrops,
+    Layer,
+    Plan,
+    Ruling,
+    Source,
+    commit_names,
+    dropped_before,
+    has_exact_layer,
+)
 from mvcs.store import ObjectStore
-
-_STILL_THERE = ", but are still there: gc keeps them, and the next 'mvcs retention apply' takes the drop back"
 
 
 @dataclass(frozen=True)
@@ -99,26 +107,25 @@ class Retained:
                 ) from error
             return [error.message]
         there = with_data(self.store, plan.dropped_and_kept())
-        back = [f"the data of {short_id(key)} were dropped before{_STILL_THERE}" for key in there]
+        back = dropped_before(list(there), commit_names(plan.surveyed), self._still_there)
         return [*plan.unmatched(), *plan.missing(there), *back]
+
+    @property
+    def _still_there(self) -> str:
+        apply = f"'mvcs retention apply{of_remote(self.remote)}'"
+        return f", but are still there: gc keeps them, and the next {apply} takes the drop back"
 
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
         drop = DataDrops.of(self.store.backend).get(revision.id)
-        gone = (
-            []
-            if drop is None
-            else [f"the data of {short_id(revision.id)} were dropped before{self._left(revision)}"]
-        )
+        gone = [] if drop is None else dropped_before([revision.id], {}, self._left(revision))
         bounded = bool(revision.written.exact_packs)
         lost = bounded and not has_exact_layer(self.store.backend, revision)
         return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
 
     def _left(self, revision: Revision) -> str:
         """Say whether dropped data are there as long as nothing has collected them."""
-        if not with_data(self.store, [revision]):
-            return ""
-        return _STILL_THERE
+        return self._still_there if with_data(self.store, [revision]) else GONE
 
     def shown(self, notes: list[str] | None = None) -> RetentionShown:
         """Return the rules and pins in force."""

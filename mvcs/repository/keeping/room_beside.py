@@ -9,7 +9,7 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.history import Revision
 from mvcs.refs import HEADS
 from mvcs.reports import as_size
-from mvcs.repository.quota import NoRoomError, Quota
+from mvcs.repository.quota import RAISE, NoRoomError, Quota
 from mvcs.repository.session import Session
 from mvcs.store import VALUE_FOLDER
 
@@ -91,8 +91,7 @@ class RoomBeside:
         found = NoRoomError(
             f"{what}, and store.max_bytes leaves no room for that "
             f"beside {as_size(self._free)} for commits to come",
-            hint="'mvcs compact' without a share does it all the same: then commits may be refused until "
-            "'mvcs gc' has deleted the old packs",
+            hint=RAISE,
         )
         found.more = more
         return found

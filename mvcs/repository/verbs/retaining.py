@@ -110,14 +110,17 @@ class Retaining(Verbs):
         Raises:
             NotFoundError: it is not pinned.
         """
+        from mvcs.reports import of_remote
         from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import Ruling, unpin
 
         revision = self._session.resolver.resolve(rev)
         kept = Retained.of(self._session, remote)
         if revision.id not in Ruling.of(kept.store.backend).pins:
+            there = of_remote(remote)
             raise NotFoundError(
-                f"commit {short_id(revision.id)} is not pinned", hint="'mvcs retention show' lists the pins"
+                f"commit {short_id(revision.id)} is not pinned",
+                hint=f"'mvcs retention show{there}' lists the pins",
             )
         unpin(kept.store.backend, revision.id, self._session.author)
         return kept.shown()

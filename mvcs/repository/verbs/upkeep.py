@@ -1,5 +1,6 @@
 """Verbs that keep a store in order."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
@@ -53,7 +54,7 @@ class Upkeep(Verbs):
             )
         if execute:
             remove_leftovers(self._session.place)
-        return report
+        return replace(report, remote=remote)
 
     def stats(self, *, price: float | None = None, plan: bool = False) -> "StoreStats":
         """Tell where the bytes of the store are, what restores cost, and what could be freed.

@@ -9,6 +9,7 @@ from mvcs.config import GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
 from mvcs.refs import RefStore, now_microseconds
+from mvcs.reports import as_size
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name
 from mvcs.upkeep.collecting.condemnation import Collector
 from mvcs.upkeep.collecting.conflict_branches import GivenUp, contained, delete_contained
@@ -49,7 +50,7 @@ def collect_garbage(
     for name, seconds, usual in (("grace", grace, GRACE_DAYS), ("wait", wait, WAIT_DAYS)):
         if not 0 <= seconds < _FOR_EVER:
             raise UsageError(
-                f"the {name} is not a length of time", hint=f"give days, as in --{name} {usual:g}"
+                f"the {name} is not a length of time", hint=f"give days, as in --{name} {usual:g}d"
             )
     _refuse_rolled_back(place)
     known = KnownHistory() if known is None else known
@@ -108,7 +109,7 @@ class _Collection:
         reach.left.difference_update(self._kept_after_all(reach.left))
         found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
-        report.notes.extend(_of_past(reach, sizes))
+        report.notes.extend(_of_past(reach, sizes, is_here=self._place.local is not None))
         if self._execute:
             report = self._executed(report, live, reach)
             if head.doubt is not None and self._place.local is not None:
@@ -219,12 +220,13 @@ def _name(path: str) -> str | None:
     return pack_name(path) if is_pack(path) else None
 
 
-def _of_past(reach: Reach, sizes: Mapping[str, int]) -> Iterator[str]:
+def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterator[str]:
     """Say what stays though no branch, tag or HEAD of now needs it."""
     stay = [size for path, size in sizes.items() if pack_name(path) in reach.past]
     if stay and not reach.doubts:
         packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
+        look = ": 'mvcs reflog' lists the past, 'mvcs why PACK' says which" if is_here else ""
         yield (
-            f"{packs} ({sum(stay)} bytes) for where a branch, a tag or HEAD stood before, or for dropped "
-            "data that are kept after all: 'mvcs reflog' lists the past, 'mvcs why PACK' says which"
+            f"{packs} ({as_size(sum(stay))}) for where a branch, a tag or HEAD stood before, or for dropped "
+            f"data that are kept after all{look}"
         )

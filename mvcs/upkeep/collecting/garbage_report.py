@@ -40,6 +40,7 @@ class GcReport(Report):
         condemned: what goes when its wait is over, unless something needs it until then.
         wait: seconds that it waits.
         branches: conflict branches that another branch contains, and that go.
+        remote: the remote whose store it is about; None for this one.
     """
 
     executed: bool
@@ -51,3 +52,4 @@ class GcReport(Report):
     condemned: list[Garbage] = field(default_factory=list)
     wait: float = 0.0
     branches: list[str] = field(default_factory=list)
+    remote: str | None = None
