@@ -10,7 +10,9 @@ from mvcs.errors import StorageError
 from mvcs.local_files import read_file, replace_file
 
 _NAME = "failures.log"
-_STEP = re.compile(r"^step -?[0-9]+ ")
+_STEP = re.compile(r"^(step -?[0-9]+) ")
+# Sizes, shares, and what is beside the point.
+_VARIES = re.compile(r"\([^()]*\)|[0-9][0-9.,]* ([kMGTPE]?B|%)(?!\w)")
 _HELD, _MAX_BYTES = 64 << 10, 1 << 20
 
 
@@ -46,21 +48,30 @@ class FailureLog:
         return (data or b"").decode("utf-8", "replace").splitlines()
 
     def last(self) -> list[str]:
-        """Return the last of those that say the same but for the step, with their number, oldest first.
+        """Return the last of those that say the same, with their number and the first step, oldest first.
+
+        They may differ in the step, in sizes and shares, and in what stands in parentheses.
 
         Raises:
             StorageError: the file cannot be read.
         """
         alike: dict[str, list[str]] = {}
         for line in self.lines():
-            what = _STEP.sub("", line)
+            what = _VARIES.sub("", _STEP.sub("", line))
             alike[what] = [*alike.pop(what, []), line]
-        return [
-            lines[-1] if len(lines) == 1 else f"{lines[-1]} ({len(lines)} alike)" for lines in alike.values()
-        ]
+        return [_told(lines) for lines in alike.values()]
 
     def clear(self) -> None:
         """Forget it, after a commit that worked."""
         if self.local is not None:
             with contextlib.suppress(OSError):
                 (self.local / _NAME).unlink(missing_ok=True)
+
+
+def _told(lines: list[str]) -> str:
+    """Return the last of lines that say the same."""
+    if len(lines) == 1:
+        return lines[0]
+    first = _STEP.match(lines[0])
+    since = f" since {first[1]}" if first else ""
+    return f"{lines[-1]} ({len(lines)} alike{since})"

@@ -132,9 +132,10 @@ class Quota:
         sizes = {name: size for path, size in self.sizes().items() if (name := pack_name(path))}
         limit, taken = self.limit or 0, sum(sizes.values())
         self._taken = taken
-        adds = f", {wish.what} {as_size(more)} more" if more else ""
+        adds, left = (f", {wish.what} {as_size(more)} more", "") if more else ("", ": nothing is left")
         said = (
-            f"the store takes {as_size(taken)}{self._layers()}{adds}, and {MAX_BYTES} allows {as_size(limit)}"
+            f"the store takes {as_size(taken)}{self._layers()}{adds}, "
+            f"and {MAX_BYTES} allows {as_size(limit)}{left}"
         )
         tips = sum(sizes.get(name, 0) for name in self._needed_now(graph, refs))
         if tips > limit:

@@ -58,6 +58,12 @@ def test_a_commit_that_would_pass_it_is_refused_and_leaves_nothing(repo: Reposit
         commit(again, 10)
 
 
+def test_a_store_that_is_full_already_says_that_nothing_is_left(repo: Repository, tmp_path: Path) -> None:
+    repo = limited(repo, sum(packs(tmp_path).values()) - 1)
+    with pytest.raises(StorageError, match=r"store\.max_bytes allows .*: nothing is left"):
+        commit(repo, 10)
+
+
 def test_a_quota_of_the_layers_that_are_kept_says_that_one_more_needs_room(tmp_path: Path) -> None:
     with Repository.init(tmp_path) as repo:
         for number in range(2):

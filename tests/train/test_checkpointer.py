@@ -286,7 +286,7 @@ def test_errors_in_what_the_user_hands_over_cost_one_commit(
             checkpointer.after_step(step, metrics)
         assert [failure.step for failure in checkpointer.failures] == [1, 3]
         [problem] = repo.status().problems
-        assert problem.endswith("(2 alike)")
+        assert problem.endswith("(2 alike since step 1)")
 
 
 def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
