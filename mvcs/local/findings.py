@@ -23,20 +23,21 @@ class Findings:
     """What was found.
 
     Attributes:
-        time: when a check of all packs ended, in microseconds since 1970-01-01 UTC; None before the first.
         problems: what is wrong.
+        times: when each of them was found, in microseconds since 1970-01-01 UTC; None where nothing tells.
     """
 
-    time: int | None
     problems: tuple[Problem, ...] = ()
+    times: tuple[int | None, ...] = ()
 
     @classmethod
     def load(cls, local: pathlib.Path | None) -> "Findings":
         """Read what is remembered; what is not as it was written counts as nothing."""
         record = LocalRecords(local).read(SUBJECT)
-        time, rows = record.get("time"), record.get("problems")
+        rows, times = record.get("problems"), record.get("times")
         found = tuple(_problems(rows)) if isinstance(rows, list) else ()
-        return cls(time if type(time) is int and 0 <= time < _LATEST else None, found)
+        known = times if isinstance(times, list) and len(times) == len(found) else [None] * len(found)
+        return cls(found, tuple(map(_time, known)))
 
     def told(self, known: Collection[str] = ()) -> str | None:
         """Say that something was found wrong and what to do; None where nothing was, or all of it is known.
@@ -44,16 +45,17 @@ class Findings:
         Args:
             known: subjects that a person hears of anyway.
         """
-        left = [problem for problem in self.problems if problem.subject not in known]
-        packs = sum(problem.kind == PACK for problem in left)
+        rows = zip(self.problems, self.times, strict=True)
+        left = [(problem, time) for problem, time in rows if problem.subject not in known]
+        packs = sum(problem.kind == PACK for problem, _ in left)
         if not left:
             return None
-        when = (
-            "an earlier fsck" if self.time is None else f"the fsck of {as_utc(self.time):%Y-%m-%d %H:%M} UTC"
-        )
+        newest = max((time for _, time in left if time is not None), default=None)
+        when = "an earlier fsck" if newest is None else f"the fsck of {as_utc(newest):%Y-%m-%d %H:%M} UTC"
+        earlier = " (or one before)" if any(time != newest for _, time in left) else ""
         counts = {"damaged pack": packs, "other problem": len(left) - packs}
         found = [f"{many} {what}{'s' * (many > 1)}" for what, many in counts.items() if many]
-        return f"{when} found {' and '.join(found)}: 'mvcs repair' mends that, or says what is lost"
+        return f"{when}{earlier} found {' and '.join(found)}: 'mvcs repair' mends that, or says what is lost"
 
 
 def save_findings(
@@ -67,14 +69,23 @@ def save_findings(
         looked: tells whether it read the bytes of the pack at a path: what is known of others stays known.
             None for a check of all.
     """
-    known = Findings.load(local)
+    known, now = Findings.load(local), now_microseconds()
     found = {(problem.kind, problem.subject) for problem in report.problems}
-    kept = [one for one in known.problems if looked and _is_unseen(one, looked)]
-    kept = [one for one in kept if (one.kind, one.subject) not in found]
+    kept = [
+        (problem, time)
+        for problem, time in zip(known.problems, known.times, strict=True)
+        if looked and _is_unseen(problem, looked) and (problem.kind, problem.subject) not in found
+    ]
     with suppress(MvcsError), LocalRecords(local).change(SUBJECT) as record:
         record.clear()
-        record["time"] = now_microseconds() if looked is None else known.time
-        record["problems"] = [_row(problem) for problem in (*report.problems, *kept)][:MOST]
+        record["problems"] = [_row(problem) for problem in (*report.problems, *(one for one, _ in kept))][
+            :MOST
+        ]
+        record["times"] = [*(now for _ in report.problems), *(time for _, time in kept)][:MOST]
+
+
+def _time(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < _LATEST else None
 
 
 def _is_unseen(problem: Problem, looked: Callable[[str], bool]) -> bool:

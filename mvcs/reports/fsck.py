@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from mvcs.reports.report import Report
 
+FULL, PACKS, QUICK = "full", "packs", "quick"
+
 
 @dataclass(frozen=True)
 class Problem(Report):
@@ -59,7 +61,19 @@ class SampleReport(Report):
 
 @dataclass(frozen=True)
 class FsckReport(Report):
-    """What fsck found; `looks` are those before it, `sample` is what it read where it read a part."""
+    """What fsck found.
+
+    Attributes:
+        ok: whether nothing is wrong.
+        objects: how many there are, as footers say; of a sample those in it.
+        bytes: of the packs that hold these.
+        problems: what is wrong.
+        notes: what is worth knowing but not wrong.
+        looks: looks of this clone before this one.
+        sample: what it read where it read a part.
+        level: "full"; "packs" where bytes were compared with checksums and nothing was decoded; "quick" where
+            no contents were read.
+    """
 
     ok: bool
     objects: int
@@ -68,3 +82,4 @@ class FsckReport(Report):
     notes: list[str] = field(default_factory=list)
     looks: list[LookReport] = field(default_factory=list)
     sample: SampleReport | None = None
+    level: str = FULL

@@ -160,11 +160,12 @@ def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[
     return [f"These are the quantized values of a bounded commit; {kept}."]
 
 
-def _looked(look: "LookReport") -> str:
+def _looked(look: "LookReport", *, now: bool) -> str:
+    """Say since when packs were not looked at; they are `now` where everything was."""
     packs = f"{count(look.packs, 'pack')} in '{look.folder}' ({size(look.bytes)})"
     if look.since is None:
-        return f"{packs}: never looked at by this clone until now"
-    return f"{packs}: not looked at by this clone since {look.since:%Y-%m-%d %H:%M} UTC, until now"
+        return f"{packs}: never looked at by this clone{' until now' * now}"
+    return f"{packs}: not looked at by this clone since {look.since:%Y-%m-%d %H:%M} UTC{', until now' * now}"
 
 
 def _sampled(sample: "SampleReport") -> str:
@@ -178,11 +179,22 @@ def _sampled(sample: "SampleReport") -> str:
 def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
-    result += map(_looked, report.looks) if report.sample is None else [_sampled(report.sample)]
+    looks = [_looked(look, now=report.level == "full") for look in report.looks]
+    result += looks if report.sample is None else [_sampled(report.sample)]
     result += problem_lines(report.problems, screen)
     verdict = (
         screen.paint("ok", "good")
         if report.ok
         else screen.paint(count(len(report.problems), "problem"), "bad")
     )
-    return [*result, f"{verdict}: {count(report.objects, 'object')}, {size(report.bytes)} checked"]
+    return [*result, f"{verdict}: {_extent(report)}"]
+
+
+def _extent(report: "FsckReport") -> str:
+    """Say what was checked, and what was not."""
+    objects, stored = count(report.objects, "object"), size(report.bytes)
+    if report.level == "quick":
+        return f"names and history of {objects}, {stored}; contents not read"
+    if report.level == "packs":
+        return f"{objects}, {stored} compared with checksums; nothing decoded"
+    return f"{objects}, {stored} checked"

@@ -36,6 +36,7 @@ class Checking(Verbs):
         session = self._session
         level = (FULL if decode else PACKS) if full else QUICK
         report = check_store(session.store.apart(), session.progress, level, self._clone())
+        report = replace(report, level=("full" if decode else "packs") if full else "quick")
         local = session.place.local
         if level == FULL:
             note_checked(local, report)
