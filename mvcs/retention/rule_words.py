@@ -105,5 +105,10 @@ def parse_age(value: str | dt.timedelta) -> int:
         match = _AGE.fullmatch(str(value).strip())
         microseconds = round(float(match[1]) * UNITS[match[2]] * MICROSECONDS) if match else 0
     if not 0 < microseconds < _LIMIT:
-        raise UsageError(f"'{value}' is not an age", hint="such as 14d, 36h or 2w")
+        raise UsageError(f"'{value}' is not an age", hint=_meant(str(value)) or "such as 14d, 36h or 2w")
     return microseconds
+
+
+def _meant(word: str) -> str:
+    """Ask whether days are meant by a number without a unit."""
+    return f"did you mean '{word.strip()}d'?" if _AGE.fullmatch(f"{word.strip()}d") else ""

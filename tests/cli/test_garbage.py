@@ -32,7 +32,7 @@ def test_it_plans_then_condemns_then_deletes(console):
     assert "20.0 days old: no branch, tag or reflog of one leads to a commit that needs it" in plan
     assert "it goes in 24 hours" in plan
     assert "'mvcs gc --execute' condemns it, and deletes it later" in plan
-    assert "younger than the grace" in console("gc", "--grace", "30", "--execute").out
+    assert "younger than the grace" in console("gc", "--grace", "30d", "--execute").out
     assert not (console.folder / ".mvcs/gc").exists()
     first = console("gc", "--execute").out
     assert f"condemned {path}" in first
@@ -94,6 +94,9 @@ def test_lengths_of_time_and_a_dry_run_are_said_as_elsewhere(console):
     assert "younger than the grace" in waits
     assert "the oldest that waits is past the grace in 24 hours" in waits
     assert "such as 14d or 36h" in console("gc", "--grace", "soon", code=2).err
+    for words in (("gc", "--grace", "14"), ("gc", "--wait", "14"), ("retention", "set", "--newer", "14")):
+        assert "did you mean '14d'?" in console(*words, code=2).err
+    assert console("gc", "--grace", "0.0", "--wait", "0d").out
     assert "give one of them" in console("gc", "--dry-run", "--execute", code=2).err
     assert pack.exists()
 

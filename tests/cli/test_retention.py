@@ -81,6 +81,10 @@ def test_pins(trained: Console) -> None:
     commit = trained("rev-parse", "step:300").out.strip()
     assert trained("retention", "show", "--json").json["pins"] == [{"commit": commit, "reason": "figure 3"}]
     assert f"pinned {commit[:12]}: figure 3" in trained("retention").out
+    assert "it was pinned before: figure 3" in trained("retention", "pin", "step:300").out
+    assert "it was pinned before\n" in trained("retention", "pin", "step:300").out
+    assert "it was pinned" not in trained("retention", "pin", "step:500").out
+    trained("retention", "unpin", "step:500")
     assert "is not pinned" in trained("retention", "unpin", "HEAD", code=3).err
     trained("retention", "unpin", "step:300")
     assert trained("retention", "show", "--json").json["pins"] == []

@@ -1,7 +1,6 @@
 """`mvcs gc`: delete what nothing needs."""
 
 import re
-from contextlib import suppress
 
 import click
 
@@ -21,21 +20,24 @@ mvcs gc --remote origin --execute
 
 
 def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Return a length of time in days, from `14d`, `36h` or plain days."""
+    """Return a length of time in days, from `14d`, `36h` or 0."""
     if value is None:
         return None
     from mvcs.retention import parse_age
 
-    with suppress(ValueError):
-        return float(value)
-    if re.fullmatch(r"0+[smhdw]", value.strip()):
+    if re.fullmatch(r"0+(\.0*)?[smhdw]?", value.strip()):
         return 0.0
     try:
         return parse_age(value) / (DAY_SECONDS * 1_000_000)
     except UsageError as error:
         raise click.BadParameter(
-            f"'{value}' is no length of time such as 14d or 36h", context, parameter
+            f"'{value}' is no length of time such as 14d or 36h" + _meant(error), context, parameter
         ) from error
+
+
+def _meant(error: UsageError) -> str:
+    hint = error.hint or ""
+    return f": {hint}" if hint.startswith("did you mean") else ""
 
 
 @declare("gc", "delete what nothing needs", example=EXAMPLE, exits=(3, 5, 6, 7))

@@ -97,12 +97,15 @@ class Retaining(Verbs):
             NotFoundError: there is no such commit, or the remote does not have it.
         """
         from mvcs.repository.keeping.retained import Retained
-        from mvcs.retention import pin
+        from mvcs.retention import pin, pins_row
 
         kept = Retained.of(self._session, remote)
         revision = kept.revision(rev)
+        newest = pins_row(kept.store.backend).newest()
+        before = None if newest is None else newest.pins.get(revision.id)
         pin(kept.store.backend, revision.id, reason, self._session.author)
-        return kept.shown(kept.missing(revision))
+        again = [] if before is None else ["it was pinned before" + (f": {before}" if before else "")]
+        return kept.shown([*again, *kept.missing(revision)])
 
     def unpin(self, rev: str, remote: str | None = None) -> "RetentionShown":
         """Let rules decide of a commit again.
