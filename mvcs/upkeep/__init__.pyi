@@ -5,7 +5,7 @@ from .collecting.garbage_report import Garbage, GcReport
 from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_packs
 from .collecting.remembered_history import remembered_history
 from .repairing.repair import Repair
-from .repairing.repair_packs import Source
+from .repairing.sources import Source
 from .stats.store_stats import store_stats
 from .why.reasons import explain
 

@@ -104,7 +104,8 @@ class Checking(Verbs):
             )
         notes: list[str] = []
         sources = [self._source(source)] if source is not None else list(self._sources(notes))
-        repair = Repair(session.place, clone, sources, session.author, session.progress, notes)
+        allow = partial(session.allowance.check_pack, folder=clone.local)
+        repair = Repair(session.place, clone, sources, session.author, session.progress, allow, notes)
         report = repair.run(execute=execute)
         lineage = session.indexing.mend() if execute else None
         return report if lineage is None else replace(report, notes=[*report.notes, lineage])

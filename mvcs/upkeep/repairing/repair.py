@@ -7,7 +7,7 @@ kept aside. So a repair can be stopped anywhere, run again, and run beside write
 import contextlib
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
@@ -20,14 +20,16 @@ from mvcs.retention import DataDrops, DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
 from mvcs.upkeep.checking.fsck import CheckedClone, check_store
 from mvcs.upkeep.checking.level import FULL, Level
+from mvcs.upkeep.repairing.ended_elsewhere import EndedElsewhere
 from mvcs.upkeep.repairing.losses import Losses
 from mvcs.upkeep.repairing.rehearsal import Rehearsal
 from mvcs.upkeep.repairing.repair_drops import DropRepair
-from mvcs.upkeep.repairing.repair_packs import PackRepair, Source
+from mvcs.upkeep.repairing.repair_packs import PackRepair
 from mvcs.upkeep.repairing.repair_refs import RefRepair
 from mvcs.upkeep.repairing.repair_rules import RuleRepair
 from mvcs.upkeep.repairing.restorable import Restorable
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.sources import Source
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
 PACK = "pack"
@@ -43,6 +45,7 @@ class Repair:
         sources: stores of the same project that may have good copies.
         author: who repairs.
         progress: is told the work.
+        allow: is told what packs of other names unpack to, and raises where that is too much.
         notes: what is worth knowing.
     """
 
@@ -51,6 +54,7 @@ class Repair:
     sources: Sequence[Source]
     author: str
     progress: Progress
+    allow: Callable[[int], None] = lambda _: None
     notes: list[str] = field(default_factory=list)
 
     def run(self, *, execute: bool) -> RepairReport:
@@ -65,9 +69,7 @@ class Repair:
         with self._backend(execute=execute) as backend:
             aside = SetAside(self.clone.local, backend) if execute else None
             store = self._fresh(backend)
-            packs = PackRepair(
-                store, self._wanted(store), self.sources, aside, self.progress, self.notes.append
-            )
+            packs = self._packs(store, aside)
             lost = packs.run(suspects)
             if execute:
                 self._remember(packs, lost)
@@ -79,8 +81,14 @@ class Repair:
             drops.run()
             rules = RuleRepair(backend, aside, self.author, self.notes.append)
             rules.run()
-            mended = [*packs.mended, *refs.mended, *drops.mended, *rules.mended]
+            mended = [*packs.mended, *packs.elsewhere.mended, *refs.mended, *drops.mended, *rules.mended]
             return self._told(backend, mended, lost, aside)
+
+    def _packs(self, store: ObjectStore, aside: SetAside | None) -> PackRepair:
+        wanted, note = self._wanted(store), self.notes.append
+        local, told = self.clone.local, (self.author, self.progress, self.allow, note)
+        elsewhere = EndedElsewhere(wanted, self.sources, local, aside, *told)
+        return PackRepair(store, wanted, self.sources, aside, self.progress, note, elsewhere)
 
     def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:
         unpublished = set() if self.clone.unpublished is None else self.clone.unpublished()
@@ -119,6 +127,7 @@ class Repair:
 
     def _remember(self, packs: PackRepair, lost: set[PackKey]) -> None:
         mended = {key for one in packs.mended if one.whole and (key := _key(one.path))}
+        mended |= packs.elsewhere.needless
         self.clone.watch.mended((key.name, key.exact) for key in mended)
         damaged = {key.name for key in lost if not key.exact and self.place.backend.size(key.path)}
         note_damaged(self.clone.local, damaged, {key.name for key in mended if not key.exact})

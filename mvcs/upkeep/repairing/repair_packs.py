@@ -11,7 +11,6 @@ from mvcs.progress import Progress
 from mvcs.reports import Mended
 from mvcs.store import (
     MAX_FILE,
-    Backend,
     Footer,
     ObjectStore,
     inspect_pack,
@@ -19,25 +18,14 @@ from mvcs.store import (
     is_whole_pack,
     name_of,
 )
+from mvcs.upkeep.repairing.ended_elsewhere import EndedElsewhere
 from mvcs.upkeep.repairing.rebuilding import Rebuilding
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.sources import Source
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
 
 STREAMS = 4  # packs in memory at a time
 _UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A store of the same project that may have good copies.
-
-    Attributes:
-        name: what messages call it.
-        backend: the store.
-    """
-
-    name: str
-    backend: Backend
 
 
 @dataclass(frozen=True)
@@ -61,6 +49,7 @@ class PackRepair:
         aside: keeps what others take the place of; None in a rehearsal.
         progress: is told the packs done.
         note: is told what goes wrong and stops nothing.
+        elsewhere: brings what lost packs held in packs of other names.
         mended: what came.
     """
 
@@ -70,6 +59,7 @@ class PackRepair:
     aside: SetAside | None
     progress: Progress
     note: Callable[[str], None]
+    elsewhere: EndedElsewhere
     mended: list[Mended] = field(default_factory=list)
     _partly: set[PackKey] = field(default_factory=set)
     _hopeless: set[PackKey] = field(default_factory=set)
@@ -79,24 +69,31 @@ class PackRepair:
         """Bring what is missing, and those of the suspects that are damaged; return what could not be had.
 
         A pack that came may name others, so this goes on until nothing new is wanted. What one lacks may
-        lie in another that is made again.
+        lie in another that is made again. What no store has by its name may come in other packs; only where
+        it does not, packs are made again in part.
         """
-        lost = self._brought(set(suspects))
-        while made := self._rebuilt(lost):
-            lost -= made
-            lost |= self._brought(lost)
-        return lost | self._partly
+        lost = self._remade(self._brought(set(suspects)), self._whole)
+        self.elsewhere.run(lost)
+        lost = self._remade(lost, self._rebuilt)
+        return (lost | self._partly) - self.elsewhere.needless
 
-    def _rebuilt(self, lost: set[PackKey]) -> set[PackKey]:
+    def _remade(self, lost: set[PackKey], make: Callable[[list[PackKey]], set[PackKey]]) -> set[PackKey]:
+        """Make packs again for as long as any comes of it; return what is still lost."""
+        while made := make(sorted(lost - self._hopeless - self.elsewhere.needless)):
+            lost = (lost - made) | self._brought(lost - made)
+        return lost
+
+    def _whole(self, left: list[PackKey]) -> set[PackKey]:
+        return {key for key in left if self._rebuild(key, part=False)}
+
+    def _rebuilt(self, left: list[PackKey]) -> set[PackKey]:
         """Make packs again; only where no other can be whole, one that is so in part."""
-        left = sorted(lost - self._hopeless)
-        found = {key for key in left if self._rebuild(key, part=False)}
-        return found or set(islice((key for key in left if self._rebuild(key, part=True)), 1))
+        return self._whole(left) or set(islice((key for key in left if self._rebuild(key, part=True)), 1))
 
     def _brought(self, doubted: set[PackKey]) -> set[PackKey]:
         tried, lost = set[PackKey](), set[PackKey]()
         while True:
-            names = doubted | self.wanted.names()
+            names = (doubted | self.wanted.names()) - self.elsewhere.needless
             owed = sorted(key for key in names - tried if not self._is_there(key, key in doubted))
             tried |= names
             lost |= {key for key in owed if self._is_odd(key)}

@@ -26,8 +26,8 @@ from mvcs.refs import (
 )
 from mvcs.reports import Mended
 from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path
-from mvcs.upkeep.repairing.repair_packs import Source
 from mvcs.upkeep.repairing.set_aside import SetAside
+from mvcs.upkeep.repairing.sources import Source
 from mvcs.upkeep.repairing.turned_records import TurnedRecords
 
 MAX_RECORD = 1 << 20

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import MvcsError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.retention import DropLog
@@ -40,15 +40,15 @@ class WantedPacks:
     head: ObjectId | None = None
 
     def revisions(self) -> Iterator[Revision]:
-        """Yield each commit that can be told of, children before parents along each line."""
-        for item in self._walk():
+        """Yield each commit that can be told of, as the pack ends it that counts, children before parents."""
+        for item in self._walk(CountingGraph(self.store)):
             if isinstance(item, Revision):
                 yield item
 
     def names(self) -> set[PackKey]:
-        """Return the packs that these commits need; exact layers that were given up are not wanted."""
+        """Return the packs that are named for these commits, but for exact layers that were given up."""
         found: set[PackKey] = set()
-        for item in self._walk():
+        for item in self._walk(Graph(self.store)):
             if isinstance(item, str):
                 found.add(PackKey(item))
                 continue
@@ -59,10 +59,10 @@ class WantedPacks:
                 found.update(map(PackKey, self.store.catalog.look(written.pack).needed))
         return found - self._given_up(found)
 
-    def _walk(self) -> Iterator[Revision | str]:
+    def _walk(self, graph: Graph) -> Iterator[Revision | str]:
         """Yield commits, and the packs that records name."""
-        graph, seen = Graph(self.store), set[ObjectId]()
-        for target, pack in self._tips():
+        seen = set[ObjectId]()
+        for target, pack in self.tips():
             if pack is not None:
                 yield pack
             with suppress(MvcsError):  # what cannot be read is wanted by its name
@@ -70,7 +70,8 @@ class WantedPacks:
                     seen.add(revision.id)
                     yield revision
 
-    def _tips(self) -> Iterable[tuple[ObjectId, str | None]]:
+    def tips(self) -> Iterable[tuple[ObjectId, str | None]]:
+        """Yield the commits that refs and HEAD name, with the packs that records name."""
         for kind in (HEADS, TAGS, REMOTES):
             survey = self.refs.survey(kind)
             whole = [*survey.whole.values(), *(self.refs.last_whole(kind, name) for name in survey.damaged)]
