@@ -213,6 +213,7 @@ def _problem(
         paths = some_of([f"'{pack_path(name)}'" for name in sorted(lost)], 3)
         return CorruptionError(
             f"missing or damaged in '{here.store.backend.url}', and '{remote}' has no whole copy: {paths}",
-            hint="fetch from another remote that has them; 'mvcs fsck' shows what they touch",
+            hint="'mvcs repair' looks in all remotes, and in packs of other names; "
+            "'mvcs fsck' shows what they touch",
         )
     return None

@@ -236,13 +236,15 @@ def test_a_store_of_another_project_is_no_source(folder: Path, tmp_path: Path) -
     turn(min((folder / "work/.mvcs/packs").rglob("*.pack")))
     with Repository.open(folder / "work") as repo:
         repo.add_remote("stranger", str(tmp_path / "other"))
-        with pytest.raises(ConflictError, match="another project"):
+        with pytest.raises(ConflictError, match="another project") as caught:
             repo.repair(source="stranger")
         with pytest.raises(NotFoundError):
             repo.repair(source="nobody")
         report = repo.repair()
         assert report.ok
-        assert any("stranger" in note and "another project" in note for note in report.notes)
+        said = next(note for note in report.notes if "stranger" in note)
+        assert "another project" in said
+        assert caught.value.hint in said
 
 
 def test_a_damaged_copy_is_of_no_use(folder: Path) -> None:

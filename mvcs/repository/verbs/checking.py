@@ -117,7 +117,8 @@ class Checking(Verbs):
             try:
                 yield self._source(name)
             except MvcsError as error:
-                notes.append(f"remote '{name}' was left out: {error.message}")
+                hint = "" if error.hint is None else f"; {error.hint}"
+                notes.append(f"remote '{name}' was left out: {error.message}{hint}")
 
     def _source(self, name: str) -> "Source":
         from mvcs.local import Description
@@ -127,7 +128,9 @@ class Checking(Verbs):
         there = RemoteStore.named(session, name).open(session, make=False).store.backend
         if Description.read(there, name).project_id != session.place.description.project_id:
             raise ConflictError(
-                f"remote '{name}' holds another project", hint="'mvcs remote' shows where each remote lies"
+                f"remote '{name}' holds another project, so nothing is taken from it",
+                hint="the first 'mvcs push' to an empty place makes a backup, without 'mvcs init' there; "
+                "if this one has the packs, copy files of those names: a name is the hash of the content",
             )
         return Source(f"'{name}'", there)
 
