@@ -41,14 +41,14 @@ class WantedPacks:
 
     def revisions(self) -> Iterator[Revision]:
         """Yield each commit that can be told of, as the pack ends it that counts, children before parents."""
-        for item in self._walk(CountingGraph(self.store)):
+        for item in self._walk():
             if isinstance(item, Revision):
                 yield item
 
     def names(self) -> set[PackKey]:
-        """Return the packs that are named for these commits, but for exact layers that were given up."""
+        """Return the packs that these commits need; exact layers that were given up are not wanted."""
         found: set[PackKey] = set()
-        for item in self._walk(Graph(self.store)):
+        for item in self._walk():
             if isinstance(item, str):
                 found.add(PackKey(item))
                 continue
@@ -59,16 +59,30 @@ class WantedPacks:
                 found.update(map(PackKey, self.store.catalog.look(written.pack).needed))
         return found - self._given_up(found)
 
-    def _walk(self, graph: Graph) -> Iterator[Revision | str]:
-        """Yield commits, and the packs that records name."""
-        seen = set[ObjectId]()
+    def _walk(self) -> Iterator[Revision | str]:
+        """Yield commits, and the packs that records name, but for those in whose place others count."""
+        graph, seen = CountingGraph(self.store), set[ObjectId]()
         for target, pack in self.tips():
-            if pack is not None:
+            start = self._loaded(graph, target, pack)
+            if pack is not None and not (start and self._is_instead(graph, start, pack)):
                 yield pack
             with suppress(MvcsError):  # what cannot be read is wanted by its name
-                for revision in graph.walk([graph.load(target, pack)], without=frozenset(seen)):
+                for revision in graph.walk([start] if start else (), without=frozenset(seen)):
                     seen.add(revision.id)
                     yield revision
+
+    @staticmethod
+    def _loaded(graph: Graph, target: ObjectId, pack: str | None) -> Revision | None:
+        with suppress(MvcsError):
+            return graph.load(target, pack)
+        return None
+
+    def _is_instead(self, graph: CountingGraph, start: Revision, pack: str) -> bool:
+        """Tell whether another pack ends a commit, with all that this one names, than a record says."""
+        ending = start.written.pack
+        with suppress(MvcsError):
+            return ending != pack and graph.are_there((ending, *self.store.catalog.look(ending).needed))
+        return False
 
     def tips(self) -> Iterable[tuple[ObjectId, str | None]]:
         """Yield the commits that refs and HEAD name, with the packs that records name."""
