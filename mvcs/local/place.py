@@ -380,8 +380,8 @@ def adopt(url: str, trust: Trust) -> str:
 
 def open_described(
     url: str, options: Mapping[str, object], project: Description | None, trust: Trust
-) -> Backend:
-    """Open another store; with `project` an empty place becomes a store of that project.
+) -> tuple[Backend, Description]:
+    """Open another store, and return what it says; with `project` an empty place becomes one of that project.
 
     Raises:
         NotFoundError: there is no store, and none is to be made.
@@ -390,4 +390,4 @@ def open_described(
     backend = trust.open(adopt(url, trust), options)
     description = _opened(backend, url) if project is None else _describe(backend, project)
     backend.exclusive = description.exclusive
-    return backend
+    return backend, description

@@ -8,6 +8,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import ObjectId
+from mvcs.retention import DataDrop, Keeps, Layer, Rule, record_drops, set_rules
 from mvcs.store import MOVED_BASES, has_upgrade, read_footer
 from tests.compaction.histories import (
     History,
@@ -111,6 +112,10 @@ def test_what_leans_on_commits_that_go_is_stored_without_them(tmp_path: Path) ->
     ids = list(history.contents)
     gone = frozenset([*ids[1:4], ids[6]])
     anew(history, without=list(gone), chosen=[])
+    with Repository.open(history.folder) as repo:
+        backend = repo._session.place.backend
+        record_drops(backend, [DataDrop(commit, 0) for commit in gone], "")
+        set_rules(backend, Layer.DATA, (Rule(Layer.DATA, Keeps.LAST, (1,)),), 0, "")
     assert collect(history) > 0
     check(history, without=gone)
     with Repository.open(history.folder) as repo:

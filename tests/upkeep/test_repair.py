@@ -231,11 +231,11 @@ def test_what_an_fsck_found_is_said_until_it_is_mended(folder: Path) -> None:
 
 
 def test_a_store_of_another_project_is_no_source(folder: Path, tmp_path: Path) -> None:
-    with Repository.init(tmp_path / "other") as other:
-        other.commit({"w": np.ones(4)})
     turn(min((folder / "work/.mvcs/packs").rglob("*.pack")))
     with Repository.open(folder / "work") as repo:
         repo.add_remote("stranger", str(tmp_path / "other"))
+        with Repository.init(tmp_path / "other") as other:
+            other.commit({"w": np.ones(4)})
         with pytest.raises(ConflictError, match="another project") as caught:
             repo.repair(source="stranger")
         with pytest.raises(NotFoundError):

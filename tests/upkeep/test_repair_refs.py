@@ -39,7 +39,8 @@ def records(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path, name: str) -> Path:
-    return min((folder / "work/.mvcs" / name).rglob("9*"))
+    found = (folder / "work/.mvcs" / name).rglob("9*")
+    return min(path for path in found if path.is_file())  # a note's folder may begin with a 9 as well
 
 
 def blank(path: Path) -> None:

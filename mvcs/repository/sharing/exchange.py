@@ -198,10 +198,10 @@ def incoming(
         NotFoundError: no store is there, or this one is bare.
         NoRoomError: what is missing here would pass the quota; none of it came.
     """
-    there = remote.open(session, make=False)
-    here = TransferSide(session.store, session.graph, session.refs)
     if (local := session.place.local) is None:
         raise NotFoundError("a bare store has no place for what is fetched", hint="clone it, and fetch there")
+    there = remote.open(session, make=False, joins=True)
+    here = TransferSide(session.store, session.graph, session.refs)
 
     def arrived(revisions: Iterable[Revision]) -> None:
         refuse_changes(there.store.backend)  # what an upgrade left has no place here

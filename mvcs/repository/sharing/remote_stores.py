@@ -13,6 +13,7 @@ from mvcs.local import Description, Place, adopt, check_place, open_described
 from mvcs.local_files import real_path
 from mvcs.remotes import TransferSide
 from mvcs.repository.session import Session
+from mvcs.repository.sharing.projects import has_refs, join, refuse_other_project, take_in
 from mvcs.store import Backend, ObjectStore, refuse_changes
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
@@ -49,17 +50,36 @@ class RemoteStore:
         """Remember where it lies; options that are not given stay as they are.
 
         Raises:
+            ConflictError: a folder on this machine has the history of another project.
             UsageError: the URL will not do, or is that of this very store; or it or an option is secret.
         """
         self._refuse_itself(session)
+        self._refuse_other_project(session)
         section = f"remote.{self.name}"
         check_place(session.place.trust, section, self.url, self.options, plain=plain)
         session.place.config.connect(section, _absolute(session, self.url), self.options, plain=plain)
 
-    def open(self, session: Session, *, make: bool) -> TransferSide:
-        """Open the store; with `make` an empty place becomes one of this project.
+    def _refuse_other_project(self, session: Session) -> None:
+        """Look at a folder on this machine, if a store is there; nothing else is asked before it is used."""
+        if "://" in self.url or not has_refs(session.refs):
+            return
+        try:
+            self.open(session, make=False)
+        except ConflictError:
+            raise
+        except MvcsError:
+            return  # what is wrong there is told where it is used
+
+    def open(self, session: Session, *, make: bool, joins: bool = False) -> TransferSide:
+        """Open the store.
+
+        Args:
+            session: the repository.
+            make: whether an empty place becomes a store of this project, and so a store without refs.
+            joins: whether this repository becomes one of the store's project where it has no refs.
 
         Raises:
+            ConflictError: it has the history of another project.
             NotFoundError: no store is where it should lie.
             StorageError: none can be made there.
             UsageError: it is this very store.
@@ -69,15 +89,25 @@ class RemoteStore:
         place = session.place
         refuse_changes(place.backend)
         self._refuse_itself(session)
-        backend = self._opened(place, place.description if make else None)
+        backend, described = self._opened(place, place.description if make else None)
         refuse_changes(backend)
         if not backend.exclusive:
             session.warn(
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
             )
-        return TransferSide.of(ObjectStore(backend, session.store.memory))
+        there = TransferSide.of(ObjectStore(backend, session.store.memory))
+        if described.project_id == place.description.project_id:
+            return there
+        if not has_refs(session.refs):  # what has no history is of no project yet
+            if joins:
+                join(session, described)
+            return there
+        refuse_other_project(session, self.name, there.refs)
+        if make:
+            take_in(session, self.name, backend, described)
+        return there
 
-    def _opened(self, place: Place, project: Description | None) -> Backend:
+    def _opened(self, place: Place, project: Description | None) -> tuple[Backend, Description]:
         try:
             return open_described(self.url, self.options, project, place.trust)
         except (NotFoundError, StorageError) as error:

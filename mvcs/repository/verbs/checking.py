@@ -129,7 +129,7 @@ class Checking(Verbs):
         if Description.read(there, name).project_id != session.place.description.project_id:
             raise ConflictError(
                 f"remote '{name}' holds another project, so nothing is taken from it",
-                hint="the first 'mvcs push' to an empty place makes a backup, without 'mvcs init' there; "
+                hint=f"'mvcs push {name}' makes it one of this project where it has no history of its own; "
                 "if this one has the packs, copy files of those names: a name is the hash of the content",
             )
         return Source(f"'{name}'", there)
