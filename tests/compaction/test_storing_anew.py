@@ -114,7 +114,7 @@ def test_what_leans_on_commits_that_go_is_stored_without_them(tmp_path: Path) ->
     anew(history, without=list(gone), chosen=[])
     with Repository.open(history.folder) as repo:
         backend = repo._session.place.backend
-        record_drops(backend, [DataDrop(commit, 0) for commit in gone], "")
+        record_drops(backend, [DataDrop(ObjectId(bytes.fromhex(commit)), 0) for commit in gone], "")
         set_rules(backend, Layer.DATA, (Rule(Layer.DATA, Keeps.LAST, (1,)),), 0, "")
     assert collect(history) > 0
     check(history, without=gone)
