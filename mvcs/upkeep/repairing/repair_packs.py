@@ -73,7 +73,7 @@ class PackRepair:
         it does not, packs are made again in part.
         """
         lost = self._remade(self._brought(set(suspects)), self._whole)
-        self.elsewhere.run(lost)
+        self.elsewhere.run(lost - self._odd)  # the way is free again once a person moved what lies there
         lost = self._remade(lost, self._rebuilt)
         return (lost | self._partly) - self.elsewhere.needless
 
