@@ -35,6 +35,7 @@ class DropInfo(Report):
         time: when.
         why: by which rules, or what it says of the reason, where it says something.
         data: whether it is about data, and not about an exact layer.
+        taken_back: the number of a later record saying that the data are there again; None for none.
     """
 
     record: int
@@ -43,6 +44,7 @@ class DropInfo(Report):
     time: dt.datetime
     why: str | None = None
     data: bool = False
+    taken_back: int | None = None
 
 
 @dataclass(frozen=True)

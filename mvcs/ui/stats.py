@@ -52,7 +52,8 @@ def _whole(value: "StoreStats", screen: Screen) -> list[str]:
     result = [f"{what} ({ratio(value.raw_bytes, kept)})", *wrapped("", [", ".join(parts)], screen)]
     if value.dropped:
         gone = f"the data of {count(value.dropped, 'commit')} were dropped, and count for nothing here"
-        result.append(f"{gone}; 'mvcs gc' deletes what is left of them")
+        left = "; 'mvcs gc' deletes what is left of them" if value.unreached_bytes else ""
+        result.append(f"{gone}{left}")
     if value.unused_bytes:
         unused = f"{size(value.unused_bytes)} of what commits that are gone left is of no use"
         result.append(f"{unused}: where it is much, 'mvcs compact' stores the rest anew")

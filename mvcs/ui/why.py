@@ -64,4 +64,5 @@ def _step(step: "WhyStep", screen: Screen) -> str:
 def _drop(drop: "DropInfo") -> str:
     what = f"{count(drop.packs, 'pack')} of the exact layer" if drop.packs else "the data"
     why = "" if drop.why is None else f": {printable(drop.why)}"
-    return f"record {drop.record} gave up {what} of {drop.commit[:12]} at {moment(drop.time)}{why}"
+    back = "" if drop.taken_back is None else f"; record {drop.taken_back} took that back: the data stayed"
+    return f"record {drop.record} gave up {what} of {drop.commit[:12]} at {moment(drop.time)}{why}{back}"

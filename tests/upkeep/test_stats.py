@@ -207,3 +207,24 @@ def test_a_plan_says_what_dry_runs_say(tmp_path):
         refused = repo.stats(plan=True)
         assert refused.freeable.retention is None
         assert "retention apply" in refused.notes[0]
+
+
+def test_stats_and_gc_agree_on_a_remote_where_commits_were_ended_anew(tmp_path):
+    """What was pushed after retention ends commits by packs that footers over there do not name."""
+    far = tmp_path / "far"
+    with Repository.init(tmp_path / "near") as repo:
+        repo.add_remote("far", str(far))
+        repo.set_retention(last=1)
+        for number in range(6):
+            repo.commit(state(number), step=number, step_size=0.5)
+            if number % 2:
+                repo.push("far", exact=True)
+                repo.apply_retention(force=True)
+                repo.gc(execute=True, grace_days=0, wait_days=0)
+    with Repository.open(far) as there:
+        found, plan = there.stats(), there.gc()
+        assert found.notes == []
+        left = {item.path.rpartition("/")[2].removesuffix(".pack") for item in plan.waiting}
+        assert found.unreached_bytes == sum(item.bytes for item in plan.waiting)
+        for path in far.rglob("*.pack"):
+            assert (there.why(path.stem).state == "unneeded") == (path.stem in left)

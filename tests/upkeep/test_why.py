@@ -11,6 +11,8 @@ from mvcs.errors import NotFoundError, UsageError
 from mvcs.objects import QuantizedTensor, path_text
 from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.why import lines
 from mvcs.upkeep.why.contents import held_by
 
 
@@ -278,3 +280,23 @@ def test_whoever_asks_for_dropped_data_hears_by_which_rule_they_went(repo):
             again.checkout_plan(name)
         assert again.show(name).commit.data_dropped
         assert again.show_file(f"{name}:model").commit.data_dropped
+
+
+def test_a_drop_that_was_taken_back_names_the_record_that_did_it_and_the_pin(repo):
+    repo.set_retention(last=2)
+    repo.apply_retention()
+    repo.pin("main~3")
+    repo.apply_retention()
+    found = repo.why("main~3")
+    (drop,) = (one for one in found.drops if one.data)
+    assert drop.taken_back is not None
+    assert "it is pinned, so no rule lets its data go" in found.notes
+    assert f"record {drop.taken_back} took that back: the data stayed" in "\n".join(lines(found, Screen()))
+
+
+def test_fsck_stats_and_log_count_dropped_data_alike_before_a_collector_came(repo):
+    repo.set_retention(last=2)
+    repo.apply_retention()
+    marked = sum(info.data_dropped for info in repo.log(all_branches=True))
+    assert repo.stats().dropped == marked > 0
+    assert f"the data of {marked} commit" in " ".join(repo.fsck(full=False).notes)

@@ -1,7 +1,7 @@
 """Are the data of a commit there, or were they dropped on purpose? Else they are lost."""
 
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.errors import NotFoundError
@@ -21,7 +21,7 @@ class DataCheck:
     """
 
     store: ObjectStore
-    _dropped: int = 0
+    _meanwhile: set[ObjectId] = field(default_factory=set)
 
     @cached_property
     def _drops(self) -> DataDrops:
@@ -42,7 +42,6 @@ class DataCheck:
         if self._drops.get(revision.id) is not None and not all(
             has_chunks(self.store, leaf) for leaf in tree.leaves
         ):
-            self._dropped += 1
             return
         try:
             self._locate(tree)
@@ -50,15 +49,16 @@ class DataCheck:
             # What goes while the check looks is on record before it goes.
             if DataDrops.of(self.store.backend).get(revision.id) is None:
                 raise
-            self._dropped += 1
+            self._meanwhile.add(revision.id)
 
     def _locate(self, tree: Tree) -> None:
         for leaf in {value_key(leaf): leaf for leaf in tree.leaves}.values():
             for located in located_chunks(self.store, leaf):
                 self.store.catalog.depth_of(located)
 
-    def tell(self, note: Callable[[str], None]) -> None:
-        """Say how many commits' data were dropped."""
-        if self._dropped:
-            what = "1 commit" if self._dropped == 1 else f"{self._dropped} commits"
+    def tell(self, note: Callable[[str], None], commits: Iterable[ObjectId]) -> None:
+        """Say of how many of some commits the data were dropped, be they there until a collector comes."""
+        dropped = sum(one in self.dropped or one in self._meanwhile for one in commits)
+        if dropped:
+            what = "1 commit" if dropped == 1 else f"{dropped} commits"
             note(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")

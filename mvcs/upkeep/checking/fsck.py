@@ -97,7 +97,7 @@ class Fsck:
         if unpublished is not None:
             self._nameless(rows, unpublished)
         dropped = self._dropped()
-        self._given_up.tell(self.notes.append)
+        self._given_up.tell(self.notes.append, self._commits)
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
         return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from mvcs.errors import MvcsError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.reports import Loss, NewestWhole
@@ -27,7 +27,7 @@ class Restorable:
 
     def newest(self, store: ObjectStore, refs: RefStore) -> Iterator[NewestWhole]:
         """Yield the newest commit of each branch whose values restore; a branch may have none."""
-        graph = Graph(store)
+        graph = CountingGraph(store)
         for name in refs.listed(HEADS):
             with suppress(MvcsError):  # it was told what is wrong with the branch
                 yield self._newest(graph, name, _targets(refs, name))

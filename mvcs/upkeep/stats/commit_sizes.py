@@ -5,6 +5,7 @@ Footers and trees are read, and the heads of opaque files. No chunk of a tensor 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint import roles_of
@@ -12,7 +13,15 @@ from mvcs.delta import Encoding
 from mvcs.history import Revision
 from mvcs.objects import Blob, Kind, Leaf, ObjectId, Tree, half
 from mvcs.restore import located_chunks, stored_share
-from mvcs.store import Footer, Located, ObjectStore, RestoreCost, links_behind, pack_path
+from mvcs.store import (
+    UNREADABLE_ERRORS,
+    Footer,
+    Located,
+    ObjectStore,
+    RestoreCost,
+    links_behind,
+    pack_path,
+)
 
 METADATA, BLOBS, ELSEWHERE = "metadata", "blobs", "elsewhere"
 _FORGOTTEN = 32  # commits after which footers are let go that the last one does not need
@@ -106,6 +115,19 @@ class CommitSizes:
             for chunk in leaf.tensor.chunk_ids()
         }
         return sum(self._pack(each, names) for each in sorted({name, *ending.own}))
+
+    def add_unread(self, revision: Revision) -> None:
+        """Count in what is there of a commit that cannot be read whole: its packs are not of no use."""
+        written = revision.written
+        own = {written.pack}
+        with suppress(*UNREADABLE_ERRORS):
+            ending = self.store.catalog.attach(written.pack)
+            own.update(ending.own)
+            self.leant_on.update(ending.needed)
+        packs = [*((name, False) for name in sorted(own)), *((name, True) for name in written.exact_packs)]
+        for name, exact in packs:
+            with suppress(*UNREADABLE_ERRORS):
+                self._pack(name, {}, exact=exact)
 
     def _forget(self, needed: list[str]) -> None:
         self._met += 1

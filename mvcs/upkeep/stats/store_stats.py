@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import MvcsError, UsageError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, Revision
 from mvcs.local import Place
 from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
@@ -68,8 +68,8 @@ class _Look:
         return ObjectStore(self.place.backend, self.place.memory)
 
     @cached_property
-    def _graph(self) -> Graph:
-        return Graph(self._store)
+    def _graph(self) -> CountingGraph:
+        return CountingGraph(self._store)
 
     def report(self) -> StoreStats:
         """Look, and say what was found."""
@@ -137,9 +137,11 @@ class _Look:
         unread: list[str] = []
         dropped = DataDrops.of(self.place.backend)
         for commit, row in rows.rows.items():
+            revision = self._graph.load(commit, row.pack)
             try:
-                self._look_at(row, self._graph.load(commit, row.pack), sizes, dropped)
+                self._look_at(row, revision, sizes, dropped)
             except UNREADABLE_ERRORS:
+                sizes.add_unread(revision)
                 unread.append(short_id(commit))
             self.progress.advance(1)
         self.progress.finish()

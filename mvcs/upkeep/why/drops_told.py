@@ -55,4 +55,16 @@ class DropsTold:
     def _told(self, number: int, drop: Drop) -> DropInfo:
         gone, told = told_of(drop)
         why = dropped_why(self.backend, told) or None
-        return DropInfo(number, drop.commit.hex(), len(drop.packs), as_utc(drop.time), why, gone is True)
+        back = self._taken_back(number, drop) if gone else None
+        return DropInfo(
+            number, drop.commit.hex(), len(drop.packs), as_utc(drop.time), why, gone is True, back
+        )
+
+    def _taken_back(self, number: int, drop: Drop) -> int | None:
+        """Return the first later record that says that dropped data are there again."""
+        later = (
+            record
+            for record, other in self.numbered
+            if record >= number and other.commit == drop.commit and told_of(other)[0] is False
+        )
+        return min(later, default=None)

@@ -6,13 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mvcs.errors import NotFoundError
-from mvcs.history import Graph, Revision
+from mvcs.errors import MvcsError, NotFoundError
+from mvcs.history import CountingGraph, Revision
 from mvcs.local import Place
 from mvcs.memory import NOTHING
-from mvcs.objects import Kind, short_id
+from mvcs.objects import Kind, ObjectId, short_id
 from mvcs.refs import now_microseconds
 from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, Why, WhyStep, as_utc
+from mvcs.retention import Ruling
 from mvcs.store import UNREADABLE_ERRORS, CondemnedLog, ObjectStore, Standing
 from mvcs.upkeep.why.contents import EXACT_VALUES, Users, held_by
 from mvcs.upkeep.why.drops_told import DropsTold
@@ -51,8 +52,8 @@ class _Search:
         return ObjectStore(self.place.backend, self.place.memory)
 
     @cached_property
-    def _graph(self) -> Graph:
-        return Graph(ObjectStore(self.place.backend, NOTHING))
+    def _graph(self) -> CountingGraph:
+        return CountingGraph(ObjectStore(self.place.backend, NOTHING))
 
     @cached_property
     def _origins(self) -> Origins:
@@ -76,6 +77,8 @@ class _Search:
         steps, origin = self._way(named)
         if origin is None:
             self._doubt()
+        if named.kind == COMMIT and named.object is not None:
+            self._tell_pinned(named.object)
         state = UNNEEDED if origin is None else NEEDED if origin.until is None else PAST
         return Why(
             named.kind,
@@ -90,6 +93,11 @@ class _Search:
             self.notes,
             *self._standing(named),
         )
+
+    def _tell_pinned(self, commit: ObjectId) -> None:
+        with suppress(MvcsError):  # fsck tells what is wrong with pins
+            if commit in Ruling.of(self.place.backend).pins:
+                self.notes.append("it is pinned, so no rule lets its data go")
 
     def _standing(self, named: Named) -> tuple[str | None, dt.datetime | None]:
         """Say how a collector told of the packs of something, where all of them are to go."""
