@@ -242,11 +242,20 @@ class Resolver:
         return None if record is None else self._with_step(self._load(record), int(match["step"]), name)
 
     def _with_step(self, start: Revision, wanted: int, name: str) -> Revision:
+        steps = set[int]()
         for revision in self.graph.walk([start]):
             if revision.commit.step == wanted:
                 return revision
+            if revision.commit.step is not None:
+                steps.add(revision.commit.step)
+        around = [max((step for step in steps if step < wanted), default=None)]
+        around += [min((step for step in steps if step > wanted), default=None)]
+        near = " and ".join(f"step:{step}" for step in around if step is not None)
         raise NotFoundError(
-            f"no commit behind {name} has step {wanted}", hint="'mvcs log' shows the steps there are"
+            f"no commit behind {name} has step {wanted}",
+            hint=f"nearest is {near}; 'mvcs log' shows the steps there are"
+            if near
+            else "no commit there has a step; 'mvcs log' shows what there is",
         )
 
     def _best(self, text: str) -> Revision:

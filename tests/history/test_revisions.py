@@ -277,6 +277,15 @@ def test_step_takes_the_newest_match(repo, history, commit):
     assert repo.resolve("step:-5").id == negative.id
 
 
+def test_a_step_that_nobody_committed_names_the_nearest(repo, history, commit):
+    assert history
+    for number in (30, 10, 20):
+        commit(number)
+    with pytest.raises(NotFoundError, match="has step 25") as caught:
+        repo.resolve("step:25")
+    assert caught.value.hint == "nearest is step:20 and step:30; 'mvcs log' shows the steps there are"
+
+
 def test_the_reflog_remembers_what_the_branch_left(repo, history):
     repo.switch("away", create_from="main")
     repo.delete_branch("main", force=True)

@@ -118,7 +118,8 @@ def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:
         hint="resume on a branch whose commits come from this hook"
         if run is None
         else f"step {run.step} of a run is commit {run.short}: after 'mvcs branch NAME {run.short}', "
-        "branch='NAME' goes on from there",
+        "branch='NAME' goes on from there; or 'mvcs reset "
+        f"{run.short}' takes what was committed since off this branch, and leaves files alone",
     )
 
 

@@ -182,9 +182,15 @@ def test_behind_a_commit_of_something_else_the_way_on_is_named(tmp_path: Path) -
         with checkpointer(repo, Run(9), final=False) as again, pytest.raises(UsageError) as caught:
             again.resume()
         made = f"step 1 of a run is commit {newest.short}: after 'mvcs branch NAME {newest.short}'"
-        assert caught.value.hint == f"{made}, branch='NAME' goes on from there"
+        on_it = f"or 'mvcs reset {newest.short}' takes what was committed since off this branch"
+        there = f"{made}, branch='NAME' goes on from there"
+        assert caught.value.hint == f"{there}; {on_it}, and leaves files alone"
         repo.create_branch("on", newest.short)
         with checkpointer(repo, Run(9), final=False, branch="on") as again:
+            assert again.resume() == 2
+        repo.reset(newest.short)
+        assert (repo.top / "notes.txt").exists()
+        with checkpointer(repo, Run(9), final=False) as again:
             assert again.resume() == 2
 
 
