@@ -1,5 +1,6 @@
 """What lies where a file of the store should and is none, such as a folder, is told of and left alone."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,8 +163,7 @@ def test_a_folder_named_like_a_temporary_file_is_no_garbage(folder: Path) -> Non
 
 def _packs_as_file(store: Path) -> Path:
     path = first(store, "packs/*/*.pack")
-    path.unlink()
-    path.parent.rmdir()
+    shutil.rmtree(path.parent)  # two packs may lie in it
     path.parent.write_bytes(b"mine")
     return path.parent
 
