@@ -51,7 +51,8 @@ def fill(session: Session, source: RemoteStore) -> None:
         if name.startswith(start) and (before is None or before.target != record.target):
             change = RefChange(record.target, record.pack, session.author, f"{CLONING}{source.name}")
             session.refs.update(HEADS, name[len(start) :], before, change)
-    session.set_head(f"ref: {session.place.description.default_branch}")
+    branch = session.place.description.default_branch
+    session.set_head(f"ref: {branch}", f"{CLONING}{source.name}")
     head = session.head()
     if head is not None:
         move_to(session, head, session.branch, exact=False, force=False)

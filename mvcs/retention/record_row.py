@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import is_record_name, record_name, record_number
-from mvcs.store import Backend, refuse_changes
+from mvcs.store import Backend, odd_is_damage, refuse_changes
 
 ATTEMPTS = 16
 MEND_HINT = "'mvcs repair' makes it whole again, and keeps everything until rules are set anew"
@@ -112,7 +112,12 @@ class RecordRow(Generic[Record]):
         """
         path = self.path(number)
         try:
-            record = self.decode(self.backend.read_small(path, self.limit))
+            with odd_is_damage():
+                record = self.decode(self.backend.read_small(path, self.limit))
+        except NotFoundError as error:
+            if number not in self.numbers():
+                raise
+            raise CorruptionError(f"{self.what} '{path}' leads nowhere", hint=self.hint) from error
         except (CorruptionError, UnsupportedFormatError) as error:
             message = f"{self.what} '{path}' cannot be read: {error.message}"
             hint = (self.hint or error.hint) if isinstance(error, CorruptionError) else error.hint

@@ -186,3 +186,30 @@ def test_what_keeps_a_repair_from_writing_says_what_to_do(
         said = f"{error.message} {error.hint}"
     assert str(odd) in said
     assert "move it" in said or "moved" in said
+
+
+@pytest.mark.parametrize("target", ["99999998", "nowhere"])
+@pytest.mark.parametrize("kind", ["pins", "rules"])
+def test_a_link_that_leads_nowhere_is_a_damaged_record(folder: Path, kind: str, target: str) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.pin("HEAD")
+        repo.set_retention(tagged=True, last=2)
+        link = folder / f"work/.mvcs/retention/{kind}/99999998"
+        link.symlink_to(target)
+        assert [problem.subject for problem in repo.fsck().problems] == [f"retention/{kind}/99999998"]
+        with pytest.raises(CorruptionError):
+            repo.retention()
+        assert repo.repair().ok
+        assert repo.fsck().ok
+        assert len(repo.retention().pins) == 1
+    assert not link.is_symlink()
+
+
+@pytest.mark.parametrize("target", ["99999998", "nowhere"])
+def test_a_link_in_the_place_of_what_a_collector_said_is_passed_over(folder: Path, target: str) -> None:
+    backend = LocalBackend(folder / "work/.mvcs")
+    log = CondemnedLog(backend, now_microseconds)
+    log.say(Standing.CONDEMNED, [PACK], "Ada")
+    (folder / "work/.mvcs/gc/99999998").symlink_to(target)
+    log.look()
+    assert (log.newest, list(log.unread)) == (1, [1])

@@ -1,4 +1,4 @@
-"""What lies where a file should and is none: a folder, a pipe, or a file in the place of the folder."""
+"""What is no file where one should lie: a folder, a pipe, a link to itself, or a file for the folder."""
 
 import contextlib
 import errno
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mvcs.errors import CorruptionError, StorageError
 
-NO_FILE = frozenset({errno.EISDIR, errno.ENOTDIR})
+NO_FILE = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP})
 ODD_HINT = "move it out of the store"
 
 
