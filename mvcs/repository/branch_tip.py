@@ -30,10 +30,13 @@ def load_tip(graph: Graph, refs: RefStore, branch: str, record: RefRecord, *, st
     try:
         return graph.follow(target, record.pack)
     except (CorruptionError, NotFoundError) as error:
-        gone = isinstance(error, NotFoundError)
-        why = "is not in the store" if gone else f"cannot be read: {error.message}"
-        message = f"branch '{branch}' points at {short_id(target)}, which {why}"
+        message = f"branch '{branch}' points at {short_id(target)}, which {_fault(error)}"
         raise type(error)(message, hint=_way_back(graph, refs, branch, stands=stands)) from error
+
+
+def _fault(error: CorruptionError | NotFoundError) -> str:
+    gone = isinstance(error, NotFoundError)
+    return "is not in the store" if gone else f"cannot be read: {error.message}"
 
 
 def _way_back(graph: Graph, refs: RefStore, branch: str, *, stands: bool) -> str:
@@ -66,8 +69,7 @@ def load_head(graph: Graph, refs: RefStore, commit: ObjectId, default: str) -> R
         return graph.load(commit, None)
     except (CorruptionError, NotFoundError) as error:
         gone = isinstance(error, NotFoundError)
-        why = "is not in the store" if gone else f"cannot be read: {error.message}"
-        message = f"HEAD is on no branch and stands on {short_id(commit)}, which {why}"
+        message = f"HEAD is on no branch and stands on {short_id(commit)}, which {_fault(error)}"
         raise type(error)(message, hint=_way_on(graph, refs, default, gone=gone)) from error
 
 
