@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +16,6 @@ from tests.prose import complaints, of_public_names
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("mvcs", "mvcs_native", "migrations", "tests", "docs", "changelog.d", ".ci", ".github")
-SHIPPED = ("mvcs", "mvcs_native", "migrations")
 
 PROMISES = [
     "An id names content, never an encoding.",
@@ -156,20 +155,6 @@ def test_every_module_says_what_it_is() -> None:
     assert silent == []
 
 
-def test_modules_and_functions_stay_short() -> None:
-    long = []
-    for path in texts(".py", folders=SHIPPED):
-        source = path.read_text()
-        if source.count("\n") > 400:
-            long.append(str(path.relative_to(ROOT)))
-        long.extend(
-            f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
-            for function in functions(source)
-            if (function.end_lineno or 0) - function.lineno >= 60
-        )
-    assert long == []
-
-
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """What a caller passes; the open repository goes without saying."""
     given = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
@@ -224,26 +209,6 @@ def test_a_verb_stands_in_one_place() -> None:
 def test_what_only_forwards_is_told_from_what_works(source: str, forwards: bool) -> None:
     (function,) = functions(source)
     assert forwards_to_a_namesake(function) is forwards
-
-
-def lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Count the lines behind the docstring."""
-    skipped = 1 if ast.get_docstring(function, clean=False) is not None else 0
-    body = function.body[skipped:]
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-
-
-def at_share(numbers: Iterable[int], share: float) -> int:
-    ordered = sorted(numbers)
-    return ordered[int(share * len(ordered))]
-
-
-def test_most_functions_and_modules_are_as_short_as_we_aim_at() -> None:
-    sources = [path.read_text() for path in texts(".py", folders=("mvcs",))]
-    bodies = [lines_of_body(function) for source in sources for function in functions(source)]
-    assert at_share(bodies, 0.5) <= 6
-    assert at_share(bodies, 0.9) <= 14
-    assert at_share((source.count("\n") for source in sources), 0.9) <= 220
 
 
 def test_no_module_is_called_utils() -> None:

@@ -17,7 +17,7 @@ class Report:
         return {item.name: as_json(getattr(self, item.name)) for item in fields}
 
 
-def as_json(value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return for each kind of field
+def as_json(value: Any) -> Any:  # noqa: ANN401 - one return for each kind of field
     """Return `value` as JSON has it."""
     if isinstance(value, Report):
         return value.to_json()

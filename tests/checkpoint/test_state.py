@@ -52,7 +52,7 @@ def bits(value: float) -> bytes:
     return struct.pack(">d", value)
 
 
-def assert_same(actual, expected):  # noqa: C901 - one branch a type
+def assert_same(actual, expected):
     """Equal with exact types, orders and bits."""
     assert type(actual) is type(expected)
     if isinstance(expected, dict):

@@ -59,7 +59,7 @@ mvcs compact --share 0.01 --beside 4711
     help="With --share: end when this process does.",
 )
 @click.option("--dry-run", is_flag=True, help="Do the work in a temporary folder, tell, and keep nothing.")
-def command(  # noqa: PLR0913, PLR0917 - the command's own options
+def command(
     session: Session,
     commits: str | None,
     max_depth: int | None,

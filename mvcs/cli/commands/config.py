@@ -38,7 +38,7 @@ mvcs config --global --add safe.directory /shared/runs/gpt
 @click.option("--local", is_flag=True, help="Settings of this repository alone.")
 @click.option("--add", is_flag=True, help="With --global: one more value beside those KEY has.")
 @plain_option
-def command(  # noqa: PLR0913, PLR0917 - the command's own options
+def command(
     session: Session,
     key: str | None,
     value: str | None,

@@ -58,7 +58,7 @@ class Wanted(TypedDict):
 @click.option("--author", metavar="REGEX", help="Whose author matches.")
 @click.option("--grep", "message", metavar="REGEX", help="Whose message matches.")
 @click.option("-i", "--regexp-ignore-case", "ignore_case", is_flag=True, help="In any case.")
-def command(  # noqa: PLR0913, PLR0917 - one argument for each option
+def command(
     session: Session,
     words: tuple[str, ...],
     number: int | None,

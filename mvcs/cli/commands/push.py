@@ -30,7 +30,7 @@ mvcs push lab main --exact
 @click.option(
     "--verify", is_flag=True, help="Read everything over there in full before a name moves, and mend it."
 )
-def command(  # noqa: PLR0913, PLR0917 - one argument for each option
+def command(
     session: Session,
     name: str | None,
     refs: tuple[str, ...],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Compacting(Verbs):
     """The verb that stores commits anew."""
 
-    def compact(  # noqa: PLR0913 - the verb's own keywords
+    def compact(
         self,
         commits: str | None = None,
         *,

@@ -67,7 +67,7 @@ class Looking(Verbs):
             return self._session.quota.room
         return None
 
-    def log(  # noqa: PLR0913 - the verb's own keywords
+    def log(
         self,
         rev: str | Sequence[str] = "HEAD",
         *,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Planning(Verbs):
     """Verbs that say what others would do."""
 
-    def checkout_plan(  # noqa: PLR0913 - what the verbs it plans take
+    def checkout_plan(
         self,
         rev: str = "HEAD",
         target: str | pathlib.Path | None = None,

@@ -25,7 +25,7 @@ class Recording(Committing):
 
     @with_room
     @rare_full_collections()
-    def commit(  # noqa: PLR0913 - flat keywords are what a training script wants to write
+    def commit(
         self,
         state: object,
         *,
@@ -88,7 +88,7 @@ class Recording(Committing):
 
     @with_room
     @rare_full_collections()
-    def commit_files(  # noqa: PLR0913 - see commit
+    def commit_files(
         self,
         paths: Sequence[str | pathlib.Path] = (),
         *,

@@ -20,7 +20,7 @@ class Revising(Recording):
     """Verbs that make a commit of the last one."""
 
     @with_room
-    def amend(  # noqa: PLR0913 - see commit
+    def amend(
         self,
         paths: Sequence[str | pathlib.Path] = (),
         *,

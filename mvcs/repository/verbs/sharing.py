@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Sharing(Roomy):
     """Verbs that share."""
 
-    def push(  # noqa: PLR0913 - the verb's own keywords
+    def push(
         self,
         remote: str | None = None,
         refs: list[str] | None = None,

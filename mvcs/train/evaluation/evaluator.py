@@ -88,7 +88,7 @@ class Evaluator:
         UsageError: a setting is none of its values.
     """
 
-    def __init__(  # noqa: PLR0913 - each by name, and none of them belongs to another
+    def __init__(
         self,
         model: nn.Module | ModelProvider,
         evaluate: Evaluate,
