@@ -18,6 +18,9 @@ _SCHEDULED: Final = {"params", "initial_lr", "max_lr", "min_lr", "swa_lr", "base
 # What has the shape of its parameter, in the optimizers of torch.
 _ALIKE: Final = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"}
 
+# What gives the parameters of a lazy module the shapes of a state.
+_LAZY: Final = nn.modules.lazy.LazyModuleMixin._lazy_load_hook  # noqa: SLF001 - torch's
+
 
 def check_fit(name: str, part: object, saved: object, source: str) -> None:
     """Refuse a state that a part of torch's could take over in part only, or not at all.
@@ -68,7 +71,8 @@ def _converts(child: nn.Module) -> bool:
     kinds = [kind for kind in type(child).__mro__ if "_load_from_state_dict" in vars(kind)]
     # Those of torch itself convert only what older versions of torch have saved.
     own = not kinds[0].__module__.startswith("torch.")
-    return own or bool(child._load_state_dict_pre_hooks)  # noqa: SLF001 - torch's
+    hooks = (getattr(hook, "hook", hook) for hook in child._load_state_dict_pre_hooks.values())  # noqa: SLF001
+    return own or any(getattr(hook, "__func__", hook) is not _LAZY for hook in hooks)
 
 
 def _misfits(module: nn.Module, saved: object) -> Iterator[str]:
@@ -79,14 +83,15 @@ def _misfits(module: nn.Module, saved: object) -> Iterator[str]:
     yield from (f"'{name}' is missing there" for name in here if name not in saved)
     yield from (f"'{name}' is missing here" for name in saved if name not in here)
     for name, tensor in here.items():
-        if name in saved and isinstance(tensor, torch.Tensor) and not nn.parameter.is_lazy(tensor):
+        if name in saved and isinstance(tensor, torch.Tensor):
             yield from _tensor_misfits(name, tensor, saved[name])
 
 
 def _tensor_misfits(name: str, here: torch.Tensor, saved: object) -> Iterator[str]:
+    # One of a lazy module has no shape yet, and takes the one that it is given.
     if not isinstance(saved, torch.Tensor):
         yield f"'{name}' is no tensor there"
-    elif saved.shape != here.shape:
+    elif not nn.parameter.is_lazy(here) and saved.shape != here.shape:
         yield f"'{name}' has shape {tuple(saved.shape)} there and {tuple(here.shape)} here"
     elif saved.dtype != here.dtype:
         yield f"'{name}' is {_named(saved.dtype)} there and {_named(here.dtype)} here"
@@ -136,7 +141,8 @@ def _moment_misfits(
     for place, parameter in zip(places, parameters, strict=True):
         if not type(optimizer).__module__.startswith("torch.optim"):
             return
-        for name, value in state.get(place, {}).items():
+        # That of a lazy module comes with the model's state.
+        for name, value in {} if nn.parameter.is_lazy(parameter) else state.get(place, {}).items():
             if name in _ALIKE and isinstance(value, torch.Tensor) and value.shape != parameter.shape:
                 there, here = tuple(value.shape), tuple(parameter.shape)
                 yield f"'{name}' of parameter {place} has shape {there} there, and the parameter {here} here"

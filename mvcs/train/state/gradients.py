@@ -160,6 +160,8 @@ def _check(place: int, parameter: torch.Tensor, saved: Saved) -> None:
         gradient = unpacked(saved, torch.device("cpu"))
     except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
         raise ValueError(f"that of parameter {place} is none: {error}") from error
-    if gradient is not None and (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
+    if gradient is None or torch.nn.parameter.is_lazy(parameter):
+        return
+    if (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
         there, here = (f"{tuple(one.shape)} of {one.dtype}" for one in (gradient, parameter))
         raise ValueError(f"that of parameter {place} is {there} there, and the parameter {here} here")

@@ -13,10 +13,10 @@ from mvcs.train.state import rng
 from mvcs.train.state.fit_check import check_fit
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
+from mvcs.train.state.loading import is_checked, load, load_others
 from mvcs.train.state.placement import placed_like
 from mvcs.train.state.schedule_fit import starts_anew
 from mvcs.train.state.stateful import Stateful
-from mvcs.train.state.trial_loading import load, try_loading
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -121,7 +121,7 @@ class Parts:
         return Loaded(step, *self._told(state))
 
     def _checked(self, state: dict[str, Any], source: str) -> int:
-        """Find out whether a state fits, all parts of it, before any is loaded; return its step."""
+        """Find out whether a state fits, all parts of it, and load those that judge it; return its step."""
         extra = state.get("extra") or {}
         found: list[tuple[str, object, object]]
         found = [(name, part, state.get(name)) for name, part in self._named.items()]
@@ -130,7 +130,7 @@ class Parts:
         for name, part, saved in pairs:
             check_fit(name, part, saved, source)
         self._accumulations.check(state.get(GRADIENTS) or {}, source)
-        try_loading(pairs, source)
+        load_others(pairs, source)
         return int(state["step"])
 
     def _told(self, state: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -145,7 +145,8 @@ class Parts:
 
     def _load_part(self, name: str, part: Stateful | None, saved: dict[str, Any] | None, source: str) -> None:
         if part is not None and saved is not None and not starts_anew(part, saved):
-            load(name, part, saved, source)
+            if is_checked(part):
+                load(name, part, saved, source)
         elif part is not None:
             _logger.warning("%s holds no %s state: the %s starts anew", source, name, name)
         elif saved is not None:
@@ -162,7 +163,7 @@ class Parts:
                 _logger.warning("%s holds no extra '%s': it starts anew", source, name)
             elif isinstance(current, torch.Generator):
                 current.set_state(saved[name])
-            elif isinstance(current, Stateful):
+            elif isinstance(current, Stateful) and is_checked(current):
                 load(f"extra '{name}'", current, saved[name], source)
 
 

@@ -1,4 +1,4 @@
-"""Parts of which nobody else can tell whether a state fits: all are asked, and set back if one refuses."""
+"""Loading the states of parts, each of them once; those whose own code judges a state come first."""
 
 import copy
 from collections.abc import Iterable
@@ -18,11 +18,16 @@ _LOADER = "loader"
 Named = tuple[str, object, Any]
 
 
-def try_loading(parts: Iterable[Named], source: str) -> None:
+def is_checked(part: object) -> bool:
+    """Tell whether a part is of torch, so that a state is known to fit before it is loaded."""
+    return isinstance(part, nn.Module | torch.optim.Optimizer)
+
+
+def load_others(parts: Iterable[Named], source: str) -> None:
     """Load the states of those parts that are no modules and no optimizers of torch, one after the other.
 
-    It is no more than a trial: what comes of it may hang on parts that are not loaded yet. The loader comes
-    last, and no copy is made of its state: to ask for that may start its processes.
+    Each object is loaded once, also where it has two names: its `load_state_dict` may add to what is there.
+    The loader comes last, and no copy is made of its state: to ask for that may start its processes.
 
     Args:
         parts: what to call each, the part, and the state that it is to take over.
@@ -32,28 +37,36 @@ def try_loading(parts: Iterable[Named], source: str) -> None:
         UsageError: one refuses; all are as they were, as far as they take their own states over.
     """
     changed: list[tuple[Stateful, Any]] = []
+    seen = set[int]()
     for name, part, saved in sorted(parts, key=lambda named: named[0] == _LOADER):
-        if isinstance(part, nn.Module | torch.optim.Optimizer) or not isinstance(part, Stateful):
+        if is_checked(part) or not isinstance(part, Stateful) or id(part) in seen:
             continue
+        seen.add(id(part))
         try:
             if name != _LOADER:
                 changed.append((part, copy.deepcopy(part.state_dict())))
-            part.load_state_dict(saved)
+            part.load_state_dict(copy.deepcopy(saved))
         except Exception as error:
             _set_back(changed)
             raise _refused(name, source, error, "nothing is loaded") from error
 
 
 def load(name: str, part: Stateful, saved: dict[str, Any], source: str) -> None:
-    """Load the state of one part, once every part was asked.
+    """Load the state of a module or an optimizer of torch, once every part was asked.
 
     Raises:
         UsageError: it refuses, as a model may that converts what it loads; others may have changed.
     """
     try:
-        part.load_state_dict(settings_placed(saved, part))
+        part.load_state_dict(_copied(settings_placed(saved, part), part))
     except Exception as error:
         raise _refused(name, source, error, "parts may be loaded by half: make all of them anew") from error
+
+
+def _copied(saved: dict[str, Any], part: Stateful) -> dict[str, Any]:
+    """Return a copy for a loader; torch's own changes no tensor of what it is given, and those are large."""
+    own = type(part).load_state_dict in {nn.Module.load_state_dict, torch.optim.Optimizer.load_state_dict}
+    return saved if own else copy.deepcopy(saved)
 
 
 def _refused(name: str, source: str, error: Exception, became: str) -> UsageError:
