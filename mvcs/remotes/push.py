@@ -1,6 +1,6 @@
 """Push: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -58,6 +58,7 @@ class TransferTerms:
             and before any ref names them.
         exact: whether exact layers are sent as well.
         force: whether branches and tags may move anywhere.
+        lease: where branches over there have to stand for that; None where it does not matter.
         read_back: whether every copy, those made before included, is read again in full before a ref
             names it.
         remembered: what the near end remembers of its packs; what is learnt is added.
@@ -72,6 +73,7 @@ class TransferTerms:
     arrived: Callable[[Iterable[Revision]], None]
     exact: bool = False
     force: bool = False
+    lease: Mapping[str, ObjectId | None] | None = None
     read_back: bool = False
     remembered: RememberedPacks = field(default_factory=RememberedPacks)
     announce: Callable[[Iterable[str]], None] | None = None
@@ -121,8 +123,14 @@ def push_refs(
         wish: here.graph.load(wish.record.target or ObjectId(b""), wish.record.pack) for wish in wishes
     }
     for wish, record in before.items():
-        if isinstance(record, RefRecord) and record.target is not None and not terms.force:
-            _refuse_moving(here.graph, wish, record.target, revisions[wish])
+        target = record.target if isinstance(record, RefRecord) else None
+        if target is not None and (not terms.force or (terms.lease is not None and wish.kind != HEADS)):
+            _refuse_moving(here.graph, wish, target, revisions[wish])
+        elif terms.lease is not None and target not in (terms.lease.get(wish.name), wish.record.target):
+            raise ConflictError(
+                f"'{wish.name}' over there is not where it was last seen",
+                hint="look at it first: 'mvcs fetch'",
+            )
     tips = list(revisions.values())
     sent, exact = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
     damaged = merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})

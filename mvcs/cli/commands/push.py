@@ -28,6 +28,12 @@ mvcs push lab main --exact
     "-f", "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
 )
 @click.option(
+    "--force-with-lease",
+    "lease",
+    is_flag=True,
+    help="As --force, where a branch over there is still where it was last seen.",
+)
+@click.option(
     "--verify", is_flag=True, help="Read everything over there in full before a name moves, and mend it."
 )
 def command(
@@ -39,6 +45,7 @@ def command(
     everything: bool,
     exact: bool,
     force: bool,
+    lease: bool,
     verify: bool,
 ) -> None:
     """Send REF (default: the current branch) to the remote NAME.
@@ -59,6 +66,7 @@ def command(
             all_branches=everything,
             exact=exact,
             force=force,
+            lease=lease,
             verify=verify,
             set_upstream=set_upstream,
         )

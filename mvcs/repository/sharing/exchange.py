@@ -109,7 +109,9 @@ class PushUnderWay:
         remove_leftovers(session.place)
         return cls(session, remote, there, Journal(session.place.local))
 
-    def send(self, refs: list[RefToPush], *, exact: bool, force: bool, read_back: bool) -> Delivered:
+    def send(
+        self, refs: list[RefToPush], *, exact: bool, force: bool, read_back: bool, lease: bool = False
+    ) -> Delivered:
         """Copy what refs need, move them over there, and note here where branches stand now.
 
         Where it ends by an error, the packs that arrived are there for the next push.
@@ -119,6 +121,11 @@ class PushUnderWay:
             CorruptionError: a pack that is owed is missing or damaged here; no ref was moved.
         """
         session = self.session
+        seen = {
+            name.removeprefix(f"{self.remote}/"): record.target
+            for name, record in session.refs.survey(REMOTES).whole.items()
+            if name.startswith(f"{self.remote}/")
+        }
         bring_upgrades(session.place.backend, self.there.store.backend, now_microseconds(), session.author)
         with remembered(session) as known:
             terms = TransferTerms(
@@ -126,7 +133,8 @@ class PushUnderWay:
                 session.progress,
                 self._arrived,
                 exact=exact,
-                force=force,
+                force=force or lease,
+                lease=seen if lease and not force else None,
                 read_back=read_back,
                 remembered=known,
                 announce=partial(self.journal.copies, self.remote),

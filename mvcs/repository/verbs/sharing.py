@@ -28,6 +28,7 @@ class Sharing(Roomy):
         all_branches: bool = False,
         exact: bool = False,
         force: bool = False,
+        lease: bool = False,
         verify: bool = False,
         set_upstream: bool = False,
     ) -> PushReport:
@@ -40,12 +41,13 @@ class Sharing(Roomy):
             all_branches: every branch.
             exact: exact layers as well, where they are kept.
             force: move a branch there even when that leaves commits of others behind.
+            lease: force, but refuse a branch over there that is not where it was last seen from here.
             verify: read every pack back in full before a ref moves, those sent before included, and send
                 damaged ones again; otherwise the size and end of what is sent, and the sizes of all else.
             set_upstream: remember that these branches follow theirs over there.
 
         Raises:
-            ConflictError: a branch over there has commits that ours lacks.
+            ConflictError: a branch over there has commits that ours lacks, or that were not seen.
             CorruptionError: a pack does not hash to its name; no ref was moved.
         """
         from mvcs.repository.sharing.exchange import PushUnderWay, RefsToPush, updates
@@ -54,7 +56,7 @@ class Sharing(Roomy):
         remote = remote or self._usual_remote(*(refs or [])[:1])
         wanted = RefsToPush.chosen(session, refs or [], tags=tags, branches=all_branches)
         outgoing = PushUnderWay.begin(session, remote)
-        done = outgoing.send(wanted.whole, exact=exact, force=force, read_back=verify)
+        done = outgoing.send(wanted.whole, exact=exact, force=force, read_back=verify, lease=lease)
         arrived = [ref for ref in wanted.whole if ref.kind == HEADS and ref not in done.refused]
         tracked = {ref.name: outgoing.track(ref) for ref in arrived}
         followed = tracked if set_upstream else {}
