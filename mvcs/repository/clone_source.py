@@ -4,7 +4,7 @@ from mvcs.addresses import public_address
 from mvcs.config import writable_options
 from mvcs.errors import NotFoundError
 from mvcs.local import Description, Trust, adopt, named_where
-from mvcs.refs import HEADS, REMOTES, RefChange
+from mvcs.refs import HEADS, REMOTES, RefChange, missing_ref_error
 from mvcs.repository.session import CLONING, Session
 from mvcs.repository.sharing.exchange import incoming
 from mvcs.repository.sharing.remote_stores import RemoteStore, check_new, forget_settings
@@ -42,8 +42,12 @@ def remember(session: Session, source: RemoteStore, *, plain: bool) -> None:
         )
 
 
-def fill(session: Session, source: RemoteStore) -> None:
-    """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
+def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> None:
+    """Fetch everything into a clone that has no HEAD yet and stand on a branch, by default the remote's own.
+
+    Raises:
+        NotFoundError: the remote has no branch of the wanted name; HEAD stands on its own all the same.
+    """
     _, received = incoming(session, source)
     start = f"{source.name}/"
     for name, record in session.refs.survey(REMOTES).whole.items():
@@ -51,10 +55,13 @@ def fill(session: Session, source: RemoteStore) -> None:
         if name.startswith(start) and (before is None or before.target != record.target):
             change = RefChange(record.target, record.pack, session.author, f"{CLONING}{source.name}")
             session.refs.update(HEADS, name[len(start) :], before, change)
-    branch = session.place.description.default_branch
+    branch, missing = session.place.description.default_branch, None
+    if wanted is not None:
+        missing = None if session.branch_record(wanted) else missing_ref_error(HEADS, wanted)
+        branch = branch if missing else wanted
     session.set_head(f"ref: {branch}", f"{CLONING}{source.name}")
     head = session.head()
     if head is not None:
         move_to(session, head, session.branch, exact=False, force=False)
-    if received.problem is not None:
-        raise received.problem
+    if problem := received.problem or missing:
+        raise problem

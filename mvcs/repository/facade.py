@@ -138,20 +138,21 @@ class Repository(
         url: str,
         path: str | pathlib.Path | None = None,
         *,
+        branch: str | None = None,
         options: Mapping[str, object] | None = None,
         plain: bool = False,
         max_bytes: int | None = None,
         trust: Trust | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
-        """Copy a whole project, without exact layers, into a new folder and restore its files there.
+        """Copy a whole project, without exact layers, into a new folder and restore a branch's files there.
 
         An interrupted clone is taken up again by the same call: packs that arrived are not copied twice.
         Secrets in the URL or the options are used and not remembered; `plain` remembers options that are not
         known to be harmless.
 
         Raises:
-            NotFoundError: there is no store at `url`.
+            NotFoundError: there is no store at `url`, or no `branch` there (by default the store's own).
             ConflictError: the folder holds something already.
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
@@ -168,7 +169,7 @@ class Repository(
         repository = cls(place, progress, max_bytes)
         repository._remember_lineage(is_new=new)
         clone_source.remember(repository._session, source, plain=plain)
-        clone_source.fill(repository._session, source)
+        clone_source.fill(repository._session, source, branch)
         repository.warnings.extend(filter(None, [ignore_note(target) if new else None]))
         return repository
 

@@ -20,9 +20,14 @@ mvcs clone ../runs/gpt elsewhere
 @declare("clone", "a repository of one's own from another's store", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
 @click.argument("url", shell_complete=completers.folder)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "-b", "--branch", metavar="NAME", help="Stand on this branch (default: the one that is shared as such)."
+)
 @storage_option
 @max_bytes_option
-def command(session: Session, url: str, path: Path | None, options: dict[str, object], plain: bool) -> None:
+def command(
+    session: Session, url: str, path: Path | None, branch: str | None, options: dict[str, object], plain: bool
+) -> None:
     """Copy the repository at URL to PATH (default: the last part of URL).
 
     Everything comes along but exact layers: files hold what bounded commits restore without them.
@@ -36,6 +41,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         Repository.clone(
             url,
             path,
+            branch=branch,
             options=options,
             plain=plain,
             max_bytes=session.max_bytes,
