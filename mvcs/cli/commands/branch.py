@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 mvcs branch -av
 mvcs branch low-lr step:1200
+mvcs branch -f low-lr step:1300
 mvcs branch -m low-lr lr-1e-5
 mvcs branch -d lr-1e-5
 """
@@ -66,7 +67,7 @@ _LISTINGS = ("listing", "everything", "remotes", "verbose")
     help="What NAME, or this branch, follows.",
 )
 @click.option("--unset-upstream", "unset", is_flag=True, help="Forget what NAME, or this branch, follows.")
-@click.option("-f", "--force", is_flag=True, help="With -d: as -D.")
+@click.option("-f", "--force", is_flag=True, help="Move NAME to REV where it exists; with -d: as -D.")
 def command(session: Session, words: tuple[str, ...], **options: Unpack[Options]) -> None:
     """List branches, or make branch NAME at REV (default: HEAD) without switching to it.
 
@@ -99,8 +100,8 @@ def _check(words: tuple[str, ...], options: Options) -> None:
         raise click.UsageError("one thing at a time: delete, rename, or say what a branch follows")
     if actions and listed:
         raise click.UsageError("-l, -a, -r and -v list, and go with nothing that changes branches")
-    if options["force"] and not (options["delete"] or options["discard"]):
-        raise click.UsageError("--force goes with -d")
+    if options["force"] and (listed or not words or not {"delete", "discard"}.issuperset(actions)):
+        raise click.UsageError("--force moves or deletes a branch: name it")
     if words and listed and not options["listing"]:
         raise click.UsageError("-a, -r and -v list; with a pattern add -l")
     least, most = _counts(actions, listed=listed)
@@ -130,8 +131,12 @@ def _done(repository: "Repository", words: tuple[str, ...], options: Options) ->
         repository.set_upstream(name, options["upstream"])
         return [_follows(repository, name)]
     if words and not options["listing"]:
-        repository.create_branch(*words)
-        made = [f"Made branch {printable(words[0])}"]
+        left = repository.create_branch(*words, force=options["force"])
+        made = [
+            f"Moved branch {printable(words[0])} (was {left[:12]})"
+            if left
+            else f"Made branch {printable(words[0])}"
+        ]
         return made if repository.upstream(words[0]) is None else [*made, _follows(repository, words[0])]
     return []
 

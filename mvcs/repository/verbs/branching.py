@@ -71,11 +71,34 @@ class Branching(Verbs):
         told = replace(branch, message=tip.commit.message, step=tip.commit.step)
         return replace(told, upstream=name, ahead=ahead, behind=behind)
 
-    def create_branch(self, name: str, rev: str = "HEAD") -> None:
-        """Make a branch at a revision; where that is a branch of a remote, it follows it."""
-        revision = self._session.resolver.resolve(rev)
-        self._begin_branch(name, rev, revision)
-        note_dropped(self._session, name, revision)
+    def create_branch(self, name: str, rev: str = "HEAD", *, force: bool = False) -> str | None:
+        """Make a branch at a revision; where that is a branch of a remote, it follows it.
+
+        Args:
+            name: of the branch.
+            rev: where it starts.
+            force: move it there where it exists.
+
+        Returns:
+            The id of the commit that it was at, where it was moved; its reflog keeps it.
+
+        Raises:
+            ConflictError: it exists; or it is the current branch, which `reset` moves.
+        """
+        from mvcs.repository.naming.branch_moves import BranchMove
+
+        session = self._session
+        revision = session.resolver.resolve(rev)
+        record = session.branch_record(name) if force else None
+        if record is None or record.target is None:
+            self._begin_branch(name, rev, revision)
+        elif name == session.branch:
+            raise ConflictError(f"'{name}' is the current branch", hint=f"'mvcs reset {rev}' moves it")
+        else:
+            BranchMove(session, name, record, None, revision, f"branch: reset to {rev}").alone()
+            upstreams.follow_start(session, name, rev)
+        note_dropped(session, name, revision)
+        return target_text(record) or None if record else None
 
     def _begin_branch(self, name: str, rev: str, revision: "Revision") -> None:
         """Make a branch at a commit, which follows it where `rev` is a branch of a remote."""
