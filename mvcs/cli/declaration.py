@@ -7,9 +7,11 @@ import click
 
 from mvcs.cli.exits import MEANINGS
 from mvcs.cli.foreign_words import Command, Group
+from mvcs.cli.options import always
 from mvcs.cli.session import Session
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_QUIET = {"init", "clone", "commit", "rm", "checkout", "switch", "restore", "reset", "fetch", "pull", "push"}
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -34,6 +36,10 @@ def command(
     """
 
     def declare(function: Callable[..., Any]) -> click.Command:
+        if name in _QUIET and parent is None:
+            function = always(
+                "-q", "--quiet", text="Print no answer, only notes and errors.", callback=_be_quiet
+            )(function)
         made = click.command(
             name, cls=cls, short_help=summary, epilog=epilog(example, exits), context_settings=SETTINGS
         )(json_option(click.pass_obj(function)))
@@ -78,6 +84,10 @@ def json_option(function: Function) -> Function:
         callback=_want_json,
         help="Answer in JSON on stdout; notes and errors are JSON lines on stderr.",
     )(function)
+
+
+def _be_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001  # click's form
+    context.ensure_object(Session).quiet |= value
 
 
 def _want_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001  # click's form

@@ -57,29 +57,17 @@ COMMANDS = {
     "filter-branch": "history is not rewritten, so there is no 'filter-branch'",
 }
 
-_ALL = (
-    f"{_STAGED}, so '-a' is not needed: mvcs commit -m MESSAGE takes the last commit's files as they are now"
-)
 _HUNKS = "there are no parts of tensors to choose from: name whole files"
 _INDEX = f"{_STAGED}: mvcs diff compares the last commit with the folder"
 _DELETED = "mvcs -C URL branch -d NAME deletes a branch over there"
-_FETCHED = "mvcs fetch brings every branch and tag, and forgets those that are gone, so '{}' is not needed"
 _FIELDS = "mvcs log --json gives every field, mvcs log --oneline one line a commit"
-_NAMES = "mvcs log --stat names the files that differ, instead of '{}'"
-_FILES = "mvcs diff --stat A B tells which files differ"
-_OF_COMMIT = "mvcs log -1 {} REV shows what a commit changed"
-_AS_PULLED = "mvcs pull only ever moves a branch forward, so '{}' is not needed"
 
 _TRACK = "a branch that is made at one of a remote follows it: mvcs switch -c NAME origin/NAME"
-_STATUS = "mvcs status is short already, and mvcs status --json is for programs"
 _SIGNED = "commits are not signed: their ids are hashes of all they hold"
 
 OPTIONS = {
-    ("commit", "-a"): _ALL,
-    ("commit", "--all"): _ALL.replace("-a", "--all", 1),
     ("commit", "-p"): _HUNKS,
     ("commit", "--patch"): _HUNKS,
-    ("commit", "--no-verify"): "there are no hooks, so '--no-verify' is not needed",
     ("commit", "--fixup"): "history is not rewritten later, but mvcs commit --amend replaces the last commit",
     ("checkout", "-p"): _HUNKS,
     ("checkout", "--patch"): _HUNKS,
@@ -88,15 +76,11 @@ OPTIONS = {
     ("checkout", "--track"): _TRACK,
     ("switch", "-t"): _TRACK,
     ("switch", "--track"): _TRACK,
-    ("status", "-s"): _STATUS,
-    ("status", "--short"): _STATUS,
-    ("status", "--porcelain"): _STATUS,
     ("commit", "-S"): _SIGNED,
     ("commit", "--gpg-sign"): _SIGNED,
-    ("checkout", "--detach"): "mvcs checkout REV~0 leaves the branch and stands on the commit alone",
     ("switch", "-C"): "a branch that is there is not made anew: mvcs switch NAME, then mvcs reset REV",
-    ("switch", "-d"): "mvcs checkout REV stands on a commit without a branch",
-    ("switch", "--detach"): "mvcs checkout REV stands on a commit without a branch",
+    ("switch", "-d"): "mvcs checkout --detach REV stands on a commit without a branch",
+    ("switch", "--detach"): "mvcs checkout --detach REV stands on a commit without a branch",
     ("restore", "-p"): _HUNKS,
     ("restore", "--patch"): _HUNKS,
     ("restore", "-S"): f"{_STAGED}, so there is nothing to unstage",
@@ -114,35 +98,19 @@ OPTIONS = {
     ("clone", "--bare"): "mvcs remote add NAME FOLDER and mvcs push NAME --all copy a store alone",
     ("push", "-d"): _DELETED,
     ("push", "--delete"): _DELETED,
-    ("fetch", "-p"): _FETCHED.format("-p"),
-    ("fetch", "--prune"): _FETCHED.format("--prune"),
-    ("fetch", "--tags"): _FETCHED.format("--tags"),
     ("fetch", "--all"): "mvcs remote lists the remotes, and mvcs fetch NAME fetches from one",
     ("log", "--pretty"): _FIELDS,
     ("log", "--format"): _FIELDS,
     (
         "log",
-        "--decorate",
-    ): "mvcs log shows branches and tags beside each commit, so '--decorate' is not needed",
-    (
-        "log",
         "--follow",
     ): "a file is looked for by its name: mvcs log takes several names, and so the older one too",
-    ("log", "--name-only"): _NAMES.format("--name-only"),
-    ("log", "--name-status"): _NAMES.format("--name-status"),
-    ("diff", "--name-only"): _FILES,
-    ("diff", "--name-status"): _FILES,
-    ("show", "--stat"): _OF_COMMIT.format("--stat"),
-    ("show", "-p"): _OF_COMMIT.format("-p"),
-    ("show", "--patch"): _OF_COMMIT.format("-p"),
     ("branch", "-c"): "mvcs branch NEW OLD makes a branch where another one is",
     ("branch", "--copy"): "mvcs branch NEW OLD makes a branch where another one is",
     ("tag", "-f"): "tags do not move: mvcs tag -d NAME, then mvcs tag NAME REV",
     ("tag", "--force"): "tags do not move: mvcs tag -d NAME, then mvcs tag NAME REV",
     ("pull", "--rebase"): "commits are not moved to another place: where both sides moved on, "
     "mvcs branch NAME keeps yours",
-    ("pull", "--ff-only"): _AS_PULLED.format("--ff-only"),
-    ("pull", "--ff"): _AS_PULLED.format("--ff"),
     ("retention set", "--pinned"): "pinned commits stay whatever the rules say: mvcs retention pin REV",
 }
 

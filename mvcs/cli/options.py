@@ -41,6 +41,24 @@ def step(context: click.Context, parameter: click.Parameter, value: int | None) 
     return value
 
 
+def always(
+    *names: str, text: str, callback: Callable[..., Any] | None = None
+) -> Callable[[Function], Function]:
+    """Add a flag of git for what a command does with and without it, or for what the callback does."""
+    return click.option(*names, is_flag=True, expose_value=False, callback=callback, help=text)
+
+
+def listing_options(function: Function) -> Function:
+    """Add `--stat`, `--name-only` and `--name-status`, handed over as `listed`: one of them, or None."""
+    for name, text in (
+        ("--name-status", "Only their names, each with A (added), D (deleted) or M (modified)."),
+        ("--name-only", "Only the names of files, or parts of a state, that differ."),
+        ("--stat", "One line for each file, or part of a state, that differs; no values are read."),
+    ):
+        function = click.option(name, "listed", flag_value=name[2:], help=text)(function)
+    return function
+
+
 def files_argument(function: Function) -> Function:
     """Add `FILE...`, files and folders of the last commit, handed over as paths `files`; one at least."""
     return click.argument(

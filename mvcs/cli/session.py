@@ -29,12 +29,14 @@ class Session:
     Attributes:
         where: the repository: a path, or the URL of a bare store.
         json: whether the answer, notes and errors are wanted as JSON.
+        quiet: whether no answer and no progress is printed as text.
         max_bytes: restore no more than this; None for what memory or disk holds.
         pager: whether long answers go through a pager where stdout is a terminal.
     """
 
     where: str = "."
     json: bool = False
+    quiet: bool = False
     max_bytes: int | None = None
     pager: bool = True
     _told: list[str] = field(default_factory=list)
@@ -47,7 +49,7 @@ class Session:
     @cached_property
     def progress(self) -> Progress:
         """Where long work reports itself: a bar when somebody watches, and else a line now and then."""
-        if self.json:
+        if self.json or self.quiet:
             return NotesOnly(self.tell)
         kind = TerminalProgress if sys.stderr.isatty() else LineProgress
         return kind(sys.stderr, self.tell)
@@ -108,6 +110,8 @@ class Session:
         """Print the answer: `value` as JSON when that was asked for, else `lines`, `paged` if many."""
         if self.json:
             click.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+        elif self.quiet:
+            return
         elif paged and self.pager and sys.stdout.isatty():
             from mvcs.cli import pager
 

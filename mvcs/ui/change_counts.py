@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 _BAR = 10
 
 
+def listing(found: Sequence["FileChange"], listed: str, screen: Screen) -> list[str]:
+    """Return what differs as one of `--stat`, `--name-only` and `--name-status` shows it."""
+    if listed == "stat":
+        return lines(found, screen)
+    marks = {"added": "A\t", "removed": "D\t"}
+    states = [marks.get(item.state, "M\t") if listed == "name-status" else "" for item in found]
+    return [state + printable(item.path) for state, item in zip(states, found, strict=True)]
+
+
 def lines(found: Sequence["FileChange"], screen: Screen) -> list[str]:
     """Return a line a file or part, a bar for the share of its bytes that differ, and how many there are."""
     rows = [

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import metrics, moment
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.text import first_line, printable, table
+from mvcs.ui.terminal.text import first_line, lines, printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
@@ -48,13 +48,19 @@ def _apart(item: "BranchInfo", *, named: bool) -> str:
     return ": ".join(part for part in (name, text) if part)
 
 
-def tags(found: Sequence["TagInfo"], screen: Screen) -> list[str]:
-    """Return one line a tag."""
+def tags(found: Sequence["TagInfo"], screen: Screen, most: int = 1) -> list[str]:
+    """Return a line for each tag, with the first of its message, and `most` of that altogether."""
+    texts = [lines(item.message)[:most] for item in found]
     rows = [
-        (printable(item.name), item.commit[:12], moment(item.time), first_line(item.message))
-        for item in found
+        (printable(item.name), item.commit[:12], moment(item.time), *(text[:1] or [""]))
+        for item, text in zip(found, texts, strict=True)
     ]
-    return table(rows, "~<<~", screen, styles=("ref", "id"), header=False)
+    shown = table(rows, "~<<~", screen, styles=("ref", "id"), header=False)
+    return [
+        line
+        for row, text in zip(shown, texts, strict=True)
+        for line in (row, *(f"    {more}" for more in text[1:]))
+    ]
 
 
 def notes(found: Sequence["NoteInfo"]) -> list[str]:

@@ -1,5 +1,6 @@
 """The working files beside what HEAD holds."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
@@ -9,7 +10,7 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports import Status
+    from mvcs.reports import FileStatus, Status
 
 
 _NAMED = 5
@@ -17,6 +18,7 @@ _CONFLICTS = 3
 _LISTED = 20
 _UNLIKE_HEAD = "Changed since HEAD (mvcs commit; or mvcs restore FILE --force to undo):"
 _UNLIKE_AN_OLDER_ONE = "Changed since the newest commit that can be read:"
+_MARKS = {"modified": " M", "deleted": " D", "untracked": "??"}
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
@@ -45,6 +47,29 @@ def lines(value: "Status", screen: Screen) -> list[str]:
             else f"The commit holds {_held(value)} to compare",
         ]
     return [*result, *_problems(value, screen)]
+
+
+def planned(found: Sequence["FileStatus"], branch: str | None) -> list[str]:
+    """Return what would be committed, a line a file."""
+    where = f"branch {printable(branch)}" if branch else "no branch"
+    files = [
+        f"  {file.state + ':':<11} {printable(file.path)}" for file in found if file.state != "unmodified"
+    ]
+    same = sum(file.state == "unmodified" for file in found)
+    rest = [f"  {count(same, 'file')} as in the last commit"] if same else []
+    rest += [] if found else ["  the files of the last commit as it has them"]
+    return [f"Would be committed on {where}:", *files, *rest]
+
+
+def short(value: "Status", *, branch: bool = False) -> list[str]:
+    """Return a line a file that is not as committed, as `git status --short` does."""
+    apart = zip(("ahead", "behind"), value.remote or (), strict=False)
+    counts = ", ".join(f"{side} {number}" for side, number in apart if number)
+    follows = f"...{printable(value.upstream)}" if value.upstream else ""
+    title = f"## {printable(value.branch or 'HEAD (no branch)')}{follows}{f' [{counts}]' if counts else ''}"
+    files = [(_MARKS.get(entry.state), entry.path) for entry in value.entries]
+    files += [(_MARKS["untracked"], path) for path in (*value.others, *value.refused)]
+    return [title] * branch + [f"{mark} {printable(path)}" for mark, path in files if mark]
 
 
 def _others(value: "Status") -> list[str]:

@@ -39,7 +39,7 @@ def test_an_option_of_git_that_is_not_there_says_in_one_line_what_to_type_instea
         if command in known:
             assert said(console(*command.split(), option, "x", code=2)) == answer
             assert option not in [name for param in known[command].params for name in param.opts]
-    assert said(console("commit", "-am", "message", code=2)) == OPTIONS["commit", "-a"]
+    assert said(console("commit", "-pm", "message", code=2)) == OPTIONS["commit", "-p"]
     assert "staged" not in help_text()
 
 

@@ -4,6 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.options import always
 from mvcs.cli.revisions_and_files import file_instead
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
@@ -11,6 +12,7 @@ from mvcs.ui import objects, size
 
 EXAMPLE = """
 mvcs cat-file HEAD
+mvcs cat-file -t 4f2a91c0
 mvcs cat-file 4f2a91c0 --raw > object.cbor
 """
 
@@ -18,9 +20,14 @@ mvcs cat-file 4f2a91c0 --raw > object.cbor
 @declare("cat-file", "one object, as it is", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", metavar="OBJECT", shell_complete=completers.revision)
 @click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
-@click.option("-p", is_flag=True, hidden=True, expose_value=False)
-def command(session: Session, name: str, raw: bool) -> None:
+@always("-p", text="As text, which is the default.")
+@click.option("-t", "field", flag_value="kind", help="Its kind alone: commit, tree, tensor, chunk, …")
+@click.option("-s", "field", flag_value="size", help="Its size in bytes alone.")
+@click.option("-e", "field", flag_value="", help="Nothing: the exit code is 0 where it is there and whole.")
+def command(session: Session, name: str, raw: bool, field: str | None) -> None:
     """Show OBJECT: an id, an id prefix, or a revision; verified before it is shown."""
+    if raw and field is not None:
+        raise click.UsageError("--raw prints all of the object: leave out -t, -s and -e")
     if raw and session.json:
         raise click.UsageError("--raw prints bytes and --json prints text: choose one")
     with session.repository() as repository:
@@ -31,6 +38,10 @@ def command(session: Session, name: str, raw: bool) -> None:
         if raw:
             click.echo(found.content, nl=False)
             return
-        answer = {"kind": found.kind, "id": found.id, "size": found.size, "value": found.value}
+        answer = {"kind": found.kind, "id": found.id, "size": found.size}
+        if field is not None:
+            session.answer(answer, [str(answer[field])] if field else [])
+            return
+        answer["value"] = found.value
         title = f"{found.kind} {session.screen.paint(found.id, 'id')}, {size(found.size)}"
         session.answer(answer, [title, *objects.outline(found.value)])

@@ -34,6 +34,7 @@ class _Chosen(TypedDict):
     strip_prefix: str | None
     plan: bool
     measure: bool
+    detach: bool
 
 
 @declare(
@@ -44,6 +45,7 @@ class _Chosen(TypedDict):
     cls=RevisionsAndFiles,
 )
 @click.argument("words", nargs=-1, metavar="[REV] [--] [FILE]...", shell_complete=completers.words)
+@click.option("--detach", is_flag=True, help="Stand on the commit of REV (default: HEAD), on no branch.")
 @click.option("-b", "branch", metavar="NAME", help="Make branch NAME at REV (default: HEAD), and go there.")
 @click.option(
     "-o",
@@ -99,6 +101,10 @@ def command(  # one argument for each option
         raise click.UsageError("--strip-prefix needs -o: files in place keep their tensors' names")
     if branch is not None and output is not None:
         raise click.UsageError("-b goes to a branch and -o writes elsewhere: choose one")
+    if chosen["detach"]:
+        if len(words) > 1 or branch is not None or output is not None or chosen["plan"]:
+            raise click.UsageError("--detach takes one REV alone")
+        words = (f"{words[0] if words else 'HEAD'}~0",)
     if chosen["plan"] and branch is not None:
         raise click.UsageError("--plan says what restoring REV takes: leave -b out")
     if chosen["measure"] and not chosen["plan"]:

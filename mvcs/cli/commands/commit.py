@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.exits import FAILED
 from mvcs.cli.options import (
     QuantizerOptions,
+    always,
     author_option,
     message_option,
     metric_option,
@@ -17,11 +19,15 @@ from mvcs.cli.options import (
     step,
 )
 from mvcs.cli.session import Session
-from mvcs.ui import commits
+from mvcs.ui import commits, status
+
+if TYPE_CHECKING:
+    from mvcs.repository import Repository
 
 EXAMPLE = """
 mvcs commit model.safetensors -m "warm-up done" --step 500 --metric val_loss=2.1
 mvcs commit -m "every file of the last commit again" --step-size 0.5
+mvcs commit --dry-run
 mvcs commit --amend -m "warm-up done, at last"
 mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
 """
@@ -32,6 +38,8 @@ class Options(QuantizerOptions):
 
     message: str | None
     amend: bool
+    everything: bool
+    dry_run: bool
     step: int | None
     metrics: dict[str, float]
     name: str | None
@@ -50,7 +58,16 @@ class Options(QuantizerOptions):
     is_flag=True,
     help="Take the last commit's place; without FILE only its words change.",
 )
-@click.option("--no-edit", is_flag=True, hidden=True, expose_value=False)
+@always("--no-edit", text="With --amend: keep the message, as without -m.")
+@always("-n", "--no-verify", text="Run no hooks: there are none.")
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="All files of the last commit, as without FILE; with --amend they are read again.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
 @click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
 @metric_option
 @quantizer_options
@@ -87,17 +104,22 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     With --amend the new commit takes the place of the last one, which the reflog keeps: without FILE
     only its message, step, metrics and author change, and what is not given stays.
     """
+    if options["everything"] and files:
+        raise click.UsageError("-a takes all files of the last commit: leave FILE out, or -a")
     if options["only"] and not files:
         raise click.UsageError("--only needs a FILE")
     names = _names(files, options["name"])
     said, message = _said(names, options), options["message"]
-    if message is None and not options["amend"]:
+    if message is None and not options["amend"] and not options["dry_run"]:
         raise click.MissingParameter(
             ctx=click.get_current_context(), param_hint="'-m' / '--message'", param_type="option"
         )
     with session.repository() as repository:
+        if options["dry_run"]:
+            _plan(session, repository, files, options, said)
+            return
         if options["amend"]:
-            info = repository.amend(files, message=message, **said)
+            info = repository.amend(files, message=message, everything=options["everything"], **said)
         else:
             info = repository.commit_files(
                 files, message=message or "", allow_empty=options["allow_empty"], **said
@@ -105,6 +127,30 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
         for note in info.notes:
             session.tell(note)
         session.answer(info, commits.created(info, repository.branch))
+
+
+def _plan(
+    session: Session,
+    repository: "Repository",
+    files: tuple[Path, ...],
+    options: Options,
+    said: dict[str, Any],
+) -> None:
+    """Say what would be committed; as in git the exit code is 1 where that is nothing."""
+    which = {name: said[name] for name in ("names", "only", "replaces", "plain")}
+    rounded = quantizer_settings(options)
+    reread = files or options["everything"] or rounded or not options["amend"]
+    found = repository.plan_commit(files, **which) if reread else []
+    session.answer(found, status.planned(found, repository.branch))
+    more = (
+        rounded
+        or options["amend"]
+        or options["allow_empty"]
+        or options["metrics"]
+        or options["step"] is not None
+    )
+    if not more and all(file.state == "unmodified" for file in found):
+        click.get_current_context().exit(FAILED)
 
 
 def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:

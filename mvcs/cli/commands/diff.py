@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import listing_options, max_bytes_option
 from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
 from mvcs.ui import FILES_LISTED, change_counts, changes
@@ -26,9 +26,7 @@ mvcs diff --exact HEAD~1 HEAD
     cls=RevisionsAndFiles,
 )
 @click.argument("words", nargs=-1, metavar="[REV] [REV] [--] [FILE]...", shell_complete=completers.words)
-@click.option(
-    "--stat", "short", is_flag=True, help="One line a file, or a part of a state; no values are read."
-)
+@listing_options
 @click.option(
     "--exact/--values",
     default=None,
@@ -46,7 +44,12 @@ mvcs diff --exact HEAD~1 HEAD
 @click.option("--all", "everything", is_flag=True, help="List every tensor.")
 @max_bytes_option
 def command(  # one argument for each option
-    session: Session, words: tuple[str, ...], short: bool, exact: bool | None, number: int, everything: bool
+    session: Session,
+    words: tuple[str, ...],
+    listed: str | None,
+    exact: bool | None,
+    number: int,
+    everything: bool,
 ) -> None:
     """Compare two commits; or REV (default: HEAD) with the working files.
 
@@ -60,9 +63,9 @@ def command(  # one argument for each option
     with session.repository() as repository:
         revs, files = sorted_words(session, repository, words, most=2)
         left, right = [*revs, "HEAD"][0], revs[1] if len(revs) > 1 else None
-        if short:
-            listed = repository.changed_files(left, right, files=files)
-            session.answer(listed, change_counts.lines(listed, session.screen), paged=True)
+        if listed:
+            counts = repository.changed_files(left, right, files=files)
+            session.answer(counts, change_counts.listing(counts, listed, session.screen), paged=True)
         else:
             found = repository.diff(left, right, files=files, exact=exact)
             lines = changes.lines(found, session.screen, None if everything else number)

@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import always, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui import sharing
 
@@ -18,6 +18,8 @@ mvcs fetch --verify
 @declare("fetch", "get commits from another store", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", required=False, shell_complete=completers.remote)
 @click.option("--verify", is_flag=True, help="Hash everything here, and fetch again what is damaged.")
+@always("-p", "--prune", text="Forget branches that are gone over there, as every fetch does.")
+@always("-t", "--tags", text="Bring every tag, as every fetch does.")
 @max_bytes_option
 def command(session: Session, name: str | None, verify: bool) -> None:
     """Bring what the remote NAME (default: origin) has; its branches appear as NAME/BRANCH.

@@ -8,6 +8,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.options import listing_options
 from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
 from mvcs.errors import CorruptionError, NotFoundError
@@ -42,17 +43,13 @@ class Wanted(TypedDict):
 @click.option(
     "-n", "--number", type=click.IntRange(0), help="At most this many commits, also as -3 (default: all)."
 )
+@click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
 @click.option("--all", "everything", is_flag=True, help="From every branch and tag, and from HEAD.")
 @click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
-@click.option(
-    "--stat",
-    "counted",
-    is_flag=True,
-    help="With the files, or parts of a state, that differ from its parent, and what a restore reads;"
-    " no values are read.",
-)
+@listing_options
+@click.option("--decorate/--no-decorate", default=True, help="Name branches and tags beside commits, or not.")
 @click.option("--since", "--after", metavar="DATE", help="Made then or later; a day begins at midnight.")
 @click.option("--until", "--before", metavar="DATE", help="Made then or earlier; a day ends at midnight.")
 @click.option("--author", metavar="REGEX", help="Whose author matches.")
@@ -66,7 +63,9 @@ def command(
     graph: bool,
     everything: bool,
     patch: bool,
-    counted: bool,
+    listed: str | None,
+    reverse: bool,
+    decorate: bool,
     **wanted: Unpack[Wanted],
 ) -> None:
     """List the commits that REV (default: HEAD) descends from, newest first.
@@ -77,7 +76,10 @@ def command(
     "stored 1.2 MB of 56 MB (46x), depth 3" is what the commit added to the store when it was
     made, the state as handed over, and how many deltas a restore follows. The last line of
     --stat says the same of all commits listed together, and what exact layers take beside that.
+    What --stat, --name-only and -p show is the difference from the parent.
     """
+    if reverse and graph:
+        raise click.UsageError("--graph draws from the newest commit down: leave out --reverse")
     with session.repository() as repository:
         revs, files = sorted_words(session, repository, words)
         if everything and revs:
@@ -86,33 +88,36 @@ def command(
             session.tell("there is no commit yet; make the first one with 'mvcs commit FILE -m MESSAGE'")
             session.answer([], [])
             return
-        listed = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
-        beside = _Beside(repository, files, patch=patch, counted=counted)
+        found = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
+        found = reversed(list(found)) if reverse else found
+        beside = Beside(repository, files, patch, listed)
         if session.json:
-            session.answer([{**info.to_json(), **beside.values(info)} for info in listed], [])
+            session.answer([{**info.to_json(), **beside.values(info)} for info in found], [])
             return
-        view = _View(session.screen, repository.decorations(), beside, short=short, graph=graph)
-        session.answer(None, view.lines(listed), paged=True)
+        names = repository.decorations() if decorate else {}
+        view = _View(session.screen, names, beside, short=short, graph=graph)
+        session.answer(None, view.lines(found), paged=True)
 
 
-class _Beside:
+class Beside:
     """What is shown of a commit beside what it says of itself: how it differs from its parent."""
 
-    def __init__(self, repository: "Repository", files: list[str], *, patch: bool, counted: bool) -> None:
+    def __init__(self, repository: "Repository", files: list[str], patch: bool, listed: str | None) -> None:
         self._repository = repository
         self._files = files
         self._patch = patch
-        self._counted = counted
+        self._listed = listed
 
     def __bool__(self) -> bool:
-        return self._patch or self._counted
+        return self._patch or self._listed is not None
 
     def values(self, info: "CommitInfo") -> dict[str, Any]:
         """Return it as JSON has it, by name."""
         parent = info.parents[0] if info.parents else None
         found: dict[str, Any] = {}
-        if self._counted:
+        if self._listed:
             found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
+        if self.counted:
             with suppress(CorruptionError, NotFoundError):
                 found["restore"] = self._repository.restore_figures(info.id)
         if self._patch:
@@ -122,12 +127,12 @@ class _Beside:
     @property
     def counted(self) -> bool:
         """Whether sizes are asked for."""
-        return self._counted
+        return self._listed == "stat"
 
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
-        stats = change_counts.lines(found["stat"], screen) if self._counted else []
+        stats = change_counts.listing(found["stat"], self._listed, screen) if self._listed else []
         stats += [f" a restore {commits.restore(found['restore'], info.depth)}"] if "restore" in found else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
@@ -138,7 +143,7 @@ class _View:
     """How the log is laid out."""
 
     def __init__(
-        self, screen: Screen, names: Mapping[str, list[str]], beside: _Beside, *, short: bool, graph: bool
+        self, screen: Screen, names: Mapping[str, list[str]], beside: Beside, *, short: bool, graph: bool
     ) -> None:
         self._screen = screen
         self._names = names

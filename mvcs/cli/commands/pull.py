@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import always, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui import checkouts, sharing
 
@@ -17,6 +17,7 @@ mvcs pull lab main
 @declare("pull", "fetch, and move the branch forward", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
 @click.argument("name", required=False, shell_complete=completers.remote)
 @click.argument("branch", required=False, shell_complete=completers.branch)
+@always("--ff-only", "--ff", text="Only move forward, as every pull does.")
 @max_bytes_option
 def command(session: Session, name: str | None, branch: str | None) -> None:
     """Fetch from the remote NAME, then move the current branch to its BRANCH.

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mvcs.cli import completers
+from mvcs.cli.commands.log import Beside
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.options import listing_options
 from mvcs.cli.revisions_and_files import file_instead
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
-from mvcs.ui import details, files
+from mvcs.ui import commits, details, files
 
 if TYPE_CHECKING:
     from mvcs.restore import FileDetails
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 mvcs show
 mvcs show main~1 --all
+mvcs show main~1 --stat
 mvcs show HEAD:model.safetensors
 mvcs show main~2:run/config.json > old.json
 """
@@ -29,11 +32,16 @@ mvcs show main~2:run/config.json > old.json
     "-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many tensors to list."
 )
 @click.option("--all", "everything", is_flag=True, help="List every tensor.")
-def command(session: Session, rev: str, number: int, everything: bool) -> None:
+@listing_options
+@click.option("-p", "--patch", is_flag=True, help="Instead of sizes, tensors that moved since its parent.")
+def command(
+    session: Session, rev: str, number: int, everything: bool, listed: str | None, patch: bool
+) -> None:
     """Show what REV (default: HEAD) holds: sizes by class, its largest tensors, how it was quantized.
 
     Of REV:FILE it shows the tensors of that file, its bytes where it has none, or the files of a folder.
     A commit of a state has parts instead of files: HEAD:model shows those tensors and values.
+    With --stat, --name-only or -p it shows what differs from its parent, as 'mvcs log -1' does.
 
     "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
     "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.
@@ -48,9 +56,16 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
     with session.repository() as repository:
         limit = None if everything else number
         try:
-            _, file = repository.resolve_file(rev)
+            info, file = repository.resolve_file(rev)
         except NotFoundError as error:
             raise file_instead(repository, rev, error) from error
+        beside = Beside(repository, [file] if file else [], patch, listed)
+        if beside:
+            refs = repository.decorations().get(info.id, [])
+            lines = [*commits.full(info, refs, session.screen), *beside.lines(info, session.screen)]
+            value = {**info.to_json(), **beside.values(info)} if session.json else None
+            session.answer(value, lines, paged=True)
+            return
         if file is not None:
             _file(session, repository.show_file(rev), limit)
             return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import text
 from mvcs.memory import rare_full_collections
-from mvcs.reports import CommitInfo
+from mvcs.reports import CommitInfo, FileStatus
 from mvcs.repository.verbs.committing import Committing
 from mvcs.repository.verbs.room import with_room
 
@@ -147,6 +147,36 @@ class Recording(Committing):
             message, who, step, metrics or {}, config, evaluation=evaluation, allow_empty=allow_empty
         )
         return self._taken(taken, request, position)
+
+    def plan_commit(
+        self,
+        paths: Sequence[str | pathlib.Path] = (),
+        *,
+        names: Mapping[str | pathlib.Path, str] | None = None,
+        only: bool = False,
+        replaces: bool = False,
+        plain: bool = False,
+    ) -> list[FileStatus]:
+        """Return what `commit_files` would record, file by file, and write nothing.
+
+        Files are "added", "modified" or "unmodified"; those that would leave are "deleted". Arguments are as
+        for `commit_files`, and so are the errors about files.
+        """
+        from mvcs.repository.worktree.file_index import file_states
+        from mvcs.repository.worktree.files_to_commit import AskedFiles
+        from mvcs.restore import open_reading
+
+        session, parent = self._session, self._position().parent
+        asked = AskedFiles.of(paths, names, only=only, replaces=replaces, plain=plain)
+        taken = self._captured(asked, parent)
+        states = dict.fromkeys((entry.path for entry in taken.captured.files or ()), "added")
+        if parent is not None:
+            reading = open_reading(session.reader(), parent, session.progress)
+            before = file_states(session.require_top(), taken.index, reading)
+            states |= {path: before[path] for path in states if path in before}
+        return [
+            FileStatus(path, state) for path, state in (states | dict.fromkeys(taken.left, "deleted")).items()
+        ]
 
 
 def _check_texts(**given: object) -> None:

@@ -32,6 +32,7 @@ class Revising(Recording):
         only: bool = False,
         replaces: bool = False,
         plain: bool = False,
+        everything: bool = False,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Put a commit in the place of the last one, which the reflog keeps.
@@ -49,6 +50,7 @@ class Revising(Recording):
             only: record exactly these files.
             replaces: what is new takes the place of what it is stored near.
             plain: keep files that cannot be read as checkpoints as they are, byte for byte.
+            everything: without paths, record HEAD's files as they are now.
             quantizer: how the files are bounded; with no path HEAD's.
 
         Raises:
@@ -61,7 +63,7 @@ class Revising(Recording):
 
         amendment = Amendment.of(self._session, self._position())
         config = quantizer_config(**quantizer)
-        anew = bool(paths) or config is not None
+        anew = bool(paths) or everything or config is not None
         asked = amendment.asked(message, author, step, anew=anew)
         request = amendment.with_metrics(asked, metrics or {})
         if not anew:
