@@ -1,7 +1,7 @@
-from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable
+from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
 from .bound import Bound, Goal
 from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
-from .early_verdict import PairedCheck, Verdict
+from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .forgotten_goals import ForgottenGoal
 from .insensitive_measures import InsensitiveMeasure
@@ -13,6 +13,7 @@ from .step_search import LatticeSearch
 __all__ = [
     "MAGNITUDE",
     "METRIC",
+    "NO_SHARE",
     "SEARCH_DEFAULTS",
     "Attempt",
     "Baseline",
@@ -41,4 +42,5 @@ __all__ = [
     "as_batches",
     "as_number",
     "check_repeatable",
+    "is_zero",
 ]

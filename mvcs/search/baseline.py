@@ -1,6 +1,7 @@
 """What an evaluation of the original state gave: the measure of every candidate."""
 
 import math
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ class Baseline:
         return math.fsum(total for total, _ in self.batches) / self.count
 
     @property
+    def is_zero(self) -> bool:
+        """Whether no difference is a share of the metric."""
+        return is_zero(self.value)
+
+    @property
     def _is_added_up(self) -> bool:
         """Whether the metric is within the range of a float."""
         try:
@@ -99,6 +105,11 @@ class Baseline:
         if not math.isclose(count, expected, rel_tol=1e-9):
             return f"batch {index + 1} counts {count:g}, but {expected:g} in the baseline"
         return None
+
+
+def is_zero(metric: float) -> bool:
+    """Tell whether a metric is zero, or so small that a float has no digits for a share of it (denormal)."""
+    return abs(metric) < sys.float_info.min
 
 
 def as_number(measured: object) -> float | None:
@@ -169,11 +180,11 @@ def check_repeatable(
     Raises:
         UsageError: it gave something else.
     """
-    number = as_number(measured)
+    number, scale = as_number(measured), max(abs(total) for total, _ in baseline.batches)
     if (number is None) != baseline.is_paired:
         raise UsageError("evaluate gave a number once and batches another time", hint=_KIND)
     if number is not None:
-        _compare("the metric", number, baseline.value, tolerance)
+        _compare("the metric", number, baseline.value, tolerance, scale)
         return 1.0
     seen = 0.0
     with closing(as_batches(measured)) as again:
@@ -182,13 +193,13 @@ def check_repeatable(
             wrong = baseline.other(index, count)
             if wrong is not None:
                 raise UsageError(f"the evaluation is random: {wrong}", hint=_REPEATABLE)
-            _compare(f"batch {index + 1}", total, before, tolerance)
+            _compare(f"batch {index + 1}", total, before, tolerance, scale)
             seen += count
     return seen / baseline.count
 
 
-def _compare(subject: str, now: float, before: float, tolerance: float) -> None:
-    if not math.isclose(now, before, rel_tol=tolerance, abs_tol=1e-12):
+def _compare(subject: str, now: float, before: float, tolerance: float, scale: float) -> None:
+    if not math.isclose(now, before, rel_tol=tolerance, abs_tol=1e-12 * scale):
         raise UsageError(
             f"the evaluation is random: {subject} of the same weights is {now:g} now and was {before:g}",
             hint=_REPEATABLE,

@@ -15,14 +15,13 @@ class Bound:
     """How much worse than the original a restored state may be.
 
     Degradation is (candidate - baseline) / |baseline| where lower is better, the opposite where higher is:
-    positive where the candidate is worse. A baseline whose magnitude is at most `floor` has nothing to be
-    relative to: then degradation is the plain difference, and the same number bounds it.
+    positive where the candidate is worse. That holds for a baseline of any magnitude. Of zero nothing is a
+    share (`Baseline.is_zero`): such a commit is exact.
 
     Attributes:
         max_degradation: largest degradation accepted, such as 0.01 for 1 %; or a function that gives it for a
             step.
         goal: "min" where a lower metric is better (a loss), "max" where a higher is (an accuracy).
-        floor: baselines of at most this magnitude are compared by plain differences.
         is_goal_assumed: nobody said which way is better, who was asked.
 
     Raises:
@@ -31,7 +30,6 @@ class Bound:
 
     max_degradation: float | Callable[[int], float]
     goal: Goal = "min"
-    floor: float = 1e-6
     is_goal_assumed: bool = False
 
     def __post_init__(self) -> None:
@@ -39,7 +37,6 @@ class Bound:
         goal: object = self.goal
         if not (isinstance(goal, str) and goal in ("min", "max")):
             raise UsageError(f"goal cannot be '{goal}'", hint="use 'min' for a loss, 'max' for an accuracy")
-        _checked(self.floor, "floor")
         if not callable(self.max_degradation):
             _checked(self.max_degradation, "max_degradation")
 
@@ -68,18 +65,14 @@ class Bound:
             return float(self.max_degradation)
         return _checked(self.max_degradation(step), f"max_degradation of step {step}")
 
-    def is_relative(self, baseline: float) -> bool:
-        """Tell whether degradation is a share of `baseline`, or a plain difference."""
-        return abs(baseline) > self.floor
-
     def degradation(self, candidate: float, baseline: float) -> float:
-        """Return how much worse `candidate` is than `baseline`, both metrics of the whole sample."""
+        """Return how much worse `candidate` is than `baseline`, which is not zero."""
         return self.worse_by(candidate - baseline, baseline)
 
     def worse_by(self, difference: float, baseline: float) -> float:
         """Return the degradation that a metric `difference` above the baseline's metric is."""
         signed = difference if self.goal == "min" else -difference
-        return signed / abs(baseline) if self.is_relative(baseline) else signed
+        return signed / abs(baseline)
 
 
 def _checked(value: object, name: str) -> float:

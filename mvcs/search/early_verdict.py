@@ -14,6 +14,8 @@ from mvcs.search.baseline import Baseline, Batch, Measured, as_batches, as_numbe
 from mvcs.search.bound import Bound
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
+NO_SHARE = "the evaluation gives 0 for the original, of which no degradation is a share"
+_FAR = 1e100  # beyond it squares are not finite
 _SAME_DATA = "evaluate the same batches in the same order every time"
 
 
@@ -23,13 +25,11 @@ class Verdict:
 
     Attributes:
         accepted: the candidate keeps the bound.
-        degradation: the estimate from the batches seen; positive is worse; a share of the baseline where
-            `is_relative`.
+        degradation: the estimate from the batches seen, as a share of the baseline; positive is worse.
         standard_error: of the degradation, as a sample of all data; None where there are no batches to tell.
         batches: batches seen.
         share: how much of the whole sample was evaluated, for counting evaluations.
         is_early: decided before the last batch.
-        is_relative: degradation is a share of the baseline, else a plain difference.
         reason: the decision in words.
     """
 
@@ -39,7 +39,6 @@ class Verdict:
     batches: int
     share: float
     is_early: bool
-    is_relative: bool
     reason: str
 
     @property
@@ -110,7 +109,7 @@ class PairedCheck:
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 
     Attributes:
-        bound: goal and floor.
+        bound: which way is better.
         stops_early: decide before the last batch where that is possible.
         settings: how sure a verdict is.
     """
@@ -135,6 +134,8 @@ class PairedCheck:
                 the candidate is refused.
         """
         number = as_number(measured)
+        if baseline.is_zero:
+            return self._refused(NO_SHARE, _Differences(count=0.0), baseline)
         if number is not None:
             if baseline.is_paired:
                 raise UsageError("evaluate gave batches for the original and a number now", hint=_SAME_DATA)
@@ -145,7 +146,7 @@ class PairedCheck:
             return self._judge_batches(batches, baseline, epsilon, whole=whole)
 
     def _judge_number(self, number: float, baseline: Baseline, epsilon: float) -> Verdict:
-        if not math.isfinite(number):
+        if not abs(self.bound.degradation(number, baseline.value)) < _FAR:
             return self._refused(f"the metric is {number}", _Differences(batches=1, count=1.0), baseline)
         found = _Differences()
         found.add(self.bound.degradation(number, baseline.value), 1.0)
@@ -161,8 +162,9 @@ class PairedCheck:
             wrong = baseline.other(index, count)
             if wrong is not None:
                 raise UsageError(wrong, hint=_SAME_DATA)
-            found.add(self.bound.worse_by(candidate - baseline.batches[index][0], value), count)
-            if not math.isfinite(candidate):
+            worse = self.bound.worse_by(candidate - baseline.batches[index][0], value)
+            found.add(worse, count)
+            if not abs(worse) < _FAR * count:
                 return self._refused(f"batch {index + 1} is {candidate}", found, baseline)
             if first <= found.batches < total:
                 clear = _clear(found, baseline, epsilon, self.settings)
@@ -178,12 +180,9 @@ class PairedCheck:
     def _verdict(self, found: _Differences, baseline: Baseline, epsilon: float, *, accepted: bool) -> Verdict:
         total = len(baseline.batches)
         error = found.spread / math.sqrt(found.batches) if found.batches > 1 else None
-        is_relative = self.bound.is_relative(baseline.value)
-        show = "{:+.3%}".format if is_relative else "{:+.4g}".format
-        doubt = "" if error is None else f" ± {show(error).lstrip('+')}"
+        doubt = "" if error is None else f" ± {error:.3%}"
         seen = f" after {found.batches} of {total} batches" if baseline.is_paired else ""
         keeps = "keeps" if accepted else "breaks"
-        against = "" if is_relative else f"; plain differences, since the baseline is {baseline.value:g}"
         return Verdict(
             accepted=accepted,
             degradation=found.mean,
@@ -191,8 +190,7 @@ class PairedCheck:
             batches=found.batches,
             share=found.count / baseline.count,
             is_early=found.batches < total,
-            is_relative=is_relative,
-            reason=f"{keeps} {show(epsilon).lstrip('+')}: {show(found.mean)}{doubt}{seen}{against}",
+            reason=f"{keeps} {epsilon:.3%}: {found.mean:+.3%}{doubt}{seen}",
         )
 
     def _refused(self, why: str, found: _Differences, baseline: Baseline) -> Verdict:
@@ -203,7 +201,6 @@ class PairedCheck:
             batches=found.batches,
             share=found.count / baseline.count,
             is_early=found.batches < len(baseline.batches),
-            is_relative=self.bound.is_relative(baseline.value),
             reason=f"breaks any bound: {why}",
         )
 

@@ -18,7 +18,6 @@ class Evaluation:
         baseline: the metric of the original state.
         degradation: how much worse the restored state is; None where no candidate kept the bound.
         standard_error: of the degradation; None where the evaluation gives none.
-        is_relative: degradation and bound are shares of the baseline, else plain differences.
         candidates: how many were evaluated.
         evaluations: what all of it took, the baseline included, in evaluations of the whole sample.
         goal: which way the metric is better.
@@ -28,7 +27,6 @@ class Evaluation:
     baseline: float
     degradation: float | None
     standard_error: float | None
-    is_relative: bool
     candidates: int
     evaluations: float
     goal: Goal = "min"
@@ -40,7 +38,7 @@ class Evaluation:
             "bound": self.bound,
             "baseline": self.baseline,
             "standard_error": error,
-            "relative": float(self.is_relative),
+            "relative": 1.0,
             "candidates": float(self.candidates),
             "evaluations": self.evaluations,
         }

@@ -32,7 +32,7 @@ class SamplingNoise:
         if doubt <= self._settings.noisy * epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
-        return _told(doubt, baseline, epsilon, relative=verdicts[-1].is_relative)
+        return _told(doubt, baseline, epsilon)
 
 
 class SampleSize:
@@ -82,8 +82,8 @@ def doubt_of(
     return settings.errors * min(errors, default=0.0)
 
 
-def _told(doubt: float, baseline: Baseline, epsilon: float, *, relative: bool) -> str:
-    show = "{:.2%}".format if relative else "{:.3g}".format
+def _told(doubt: float, baseline: Baseline, epsilon: float) -> str:
+    show = "{:.2%}".format
     count = len(baseline.batches)
     leaves = show(epsilon - doubt) if doubt < epsilon else "nothing"
     told = (

@@ -28,7 +28,7 @@ def tuned(report: "TuneReport", branch: str | None, screen: Screen) -> list[str]
     better = "lower" if report.goal == "min" else "higher"
     head = (
         f"{names}: {number(report.baseline)} as it is ({better} is better),"
-        f" {_loss(report.bound, report).lstrip('+')} worse is accepted"
+        f" {report.bound:.3%} worse is accepted"
     )
     blocks = [_candidates(report, screen), _chosen(report.chosen, screen), _outcome(report, branch)]
     return [head, *(line for block in blocks if block for line in ("", *block))]
@@ -42,7 +42,7 @@ def _candidates(report: "TuneReport", screen: Screen) -> list[str]:
             size(found.stored_bytes),
             ratio(report.weights_bytes, found.stored_bytes),
             number(found.hysteresis),
-            _measured(found, report),
+            _measured(found),
             str(found.batches),
             "yes" if found.accepted else "no",
         )
@@ -83,15 +83,11 @@ def _uncommitted(report: "TuneReport") -> list[str]:
     return [f"A commit would take {amounts}; --commit -m MESSAGE makes it"]
 
 
-def _measured(found: "Candidate", report: "TuneReport") -> str:
+def _measured(found: "Candidate") -> str:
     if not math.isfinite(found.degradation):
         return "not finite"
-    error = "" if found.standard_error is None else f" ± {_loss(found.standard_error, report).lstrip('+')}"
-    return _loss(found.degradation, report) + error
-
-
-def _loss(value: float, report: "TuneReport") -> str:
-    return f"{value:+.3%}" if report.relative else f"{value:+.4g}"
+    error = "" if found.standard_error is None else f" ± {found.standard_error:.3%}"
+    return f"{found.degradation:+.3%}{error}"
 
 
 def resumed(commit: "CommitInfo", steps: int, probes: Mapping[str, Costs], screen: Screen) -> list[str]:

@@ -209,7 +209,7 @@ def test_files_are_told_what_to_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 1e300])
 def test_numbers_that_no_evaluation_gives_are_no_error(repo: Repository, number: float) -> None:
-    odd = Evaluation(number, number, number, number, True, 0, number)  # type: ignore[arg-type]
+    odd = Evaluation(number, number, number, number, 0, number)  # type: ignore[arg-type]
     odd = replace(odd, candidates=number)  # type: ignore[arg-type]  # as a stranger's commit may have it
     for settings in (None, {"step_size": 0.1}):
         for _ in range(2):

@@ -78,6 +78,13 @@ def test_something_else_the_second_time_is_refused(again):
         check_repeatable(0.5, Baseline.measure([(1, 1)]))
 
 
+def test_tiny_metrics_are_compared_in_their_own_unit():
+    tiny = [(2e-15, 1), (1e-30, 1)]
+    assert check_repeatable(tiny, Baseline.measure(tiny), batches=2) == 1
+    with pytest.raises(UsageError, match="the evaluation is random"):
+        check_repeatable([(2.1e-15, 1)], Baseline.measure(tiny))
+
+
 def test_a_second_evaluation_stops_after_the_batches_compared():
     done = []
 

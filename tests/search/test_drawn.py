@@ -45,7 +45,7 @@ class Drawn(Lone):
         root = math.sqrt(error) * (0.1 if self.parent is None else 1.0)
         degradation, doubt = 0.3 * error + 0.15 * root * luck, 0.03 * root
         accepted = degradation + 2 * doubt <= EPSILON
-        return Verdict(accepted, degradation, doubt, 20, 1.0 if whole else 0.5, not whole, True, "")
+        return Verdict(accepted, degradation, doubt, 20, 1.0 if whole else 0.5, not whole, "")
 
 
 @cache

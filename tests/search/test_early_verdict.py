@@ -134,13 +134,33 @@ def test_numbers_are_compared_as_they_are():
     assert not CHECK.judge(2.021, baseline, EPSILON).accepted
 
 
-def test_at_the_floor_the_bound_is_a_difference_and_the_verdict_says_so():
-    baseline = Baseline.measure(0.0)
-    assert CHECK.judge(0.009, baseline, EPSILON).accepted
-    refused = CHECK.judge(0.011, baseline, EPSILON)
-    assert not refused.accepted
-    assert not refused.is_relative
-    assert "plain differences, since the baseline is 0" in refused.reason
+@pytest.mark.parametrize("goal", ["min", "max"])
+@pytest.mark.parametrize("batches", [[(0.0, 4)] * 8, [(1.0, 4), (-1.0, 4)] * 4, [(5e-324, 1)] * 8])
+def test_nothing_is_told_to_keep_a_share_of_a_metric_of_zero(goal, batches):
+    verdict = PairedCheck(Bound(EPSILON, goal)).judge(batches, Baseline.measure(batches), EPSILON)
+    assert not verdict.accepted
+    assert "gives 0 for the original" in verdict.reason
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-12, 1e-150, 1e-305])
+@pytest.mark.parametrize("goal", ["min", "max"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_verdicts_do_not_depend_on_the_unit_of_the_metric(scale, goal, sign):
+    check = PairedCheck(Bound(EPSILON, goal))
+    losses = np.random.default_rng(0).normal(2.0, 0.3, 24)
+    worse = [(sign * loss * (1 + 0.02 * (sign if goal == "min" else -sign)), 1) for loss in losses]
+    baseline = [(sign * loss, 1) for loss in losses]
+    told = check.judge(worse, Baseline.measure(baseline), EPSILON)
+    small = Baseline.measure([(total * scale, 1) for total, _ in baseline])
+    found = check.judge([(total * scale, 1) for total, _ in worse], small, EPSILON)
+    assert not found.accepted
+    assert found.degradation == pytest.approx(told.degradation)
+
+
+def test_a_difference_that_is_too_far_for_a_float_is_refused():
+    baseline = Baseline.measure([(1e-300, 1)] * 8)
+    for candidate in ([(1e10, 1)] * 8, [(-1e10, 1)] * 8):
+        assert not CHECK.judge(candidate, baseline, EPSILON).accepted
 
 
 def test_a_single_batch_has_no_standard_error():

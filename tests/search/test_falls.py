@@ -38,7 +38,7 @@ class Chain(Lone):
         largest = FINE if self.passed_on > STALE else CLIFF
         degradation = -0.005 if error <= largest else 0.005
         share = 1.0 if whole else 0.25
-        return Verdict(error <= largest, degradation, 0.001, 20, share, not whole, True, "")
+        return Verdict(error <= largest, degradation, 0.001, 20, share, not whole, "")
 
 
 def run(search: LatticeSearch) -> tuple[list[float], float]:
@@ -85,7 +85,7 @@ def test_what_the_whole_sample_refuses_is_not_taken(luck: float) -> None:
         error = space.cost("weights", point.steps["weights"], point.hysteresis).error
         degradation = error * 50 * (luck if whole else 1.0)
         accepted = degradation + 2e-4 <= EPSILON
-        return Verdict(accepted, degradation, 1e-4, 20, 1.0 if whole else 0.25, not whole, True, "")
+        return Verdict(accepted, degradation, 1e-4, 20, 1.0 if whole else 0.25, not whole, "")
 
     outcome = LatticeSearch().run([Attempt(space, judge, EPSILON, thorough=True)])
     assert outcome.chosen is not None

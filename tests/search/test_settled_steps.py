@@ -56,7 +56,7 @@ class Two:
     def judge(self, point: LatticeChoice) -> Verdict:
         self.asked.append(point)
         found = self.luck + sum(self.cost(kind, step, 0.5).error for kind, step in point.steps.items())
-        return Verdict(found + 2 * self.noise <= EPSILON, found, self.noise, 16, 1.0, False, True, "")
+        return Verdict(found + 2 * self.noise <= EPSILON, found, self.noise, 16, 1.0, False, "")
 
 
 class OnlyOld(Two):

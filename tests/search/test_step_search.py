@@ -81,7 +81,7 @@ def simulated(rng: np.random.Generator, kinds: int = 5, uneven: float = 0.0) -> 
 
 def verdict(degradation: float, epsilon: float = EPSILON, noise: float = 0.0002) -> Verdict:
     accepted = degradation + 2 * noise <= epsilon
-    return Verdict(accepted, degradation, noise, 16, 1.0, False, True, "")
+    return Verdict(accepted, degradation, noise, 16, 1.0, False, "")
 
 
 def few(seeds: range, quick: int) -> list[object]:

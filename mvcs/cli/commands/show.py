@@ -51,7 +51,7 @@ def command(
     (4 + 217 % 4) * 2^(217 // 4 - 60). "first" and "second" say how an optimizer's moments are kept: "exact",
     a number of octaves a step, "rank-1" for means of rows and columns. "absent" and "carried" are left out;
     with "carried", weights are rounded where the moment would still have taken them. In "Evaluated",
-    "relative" is 1 where degradation is a share of "baseline", and 0 where it is a difference.
+    "relative" is 0 where an older version took degradation as a difference, not as a share of "baseline".
     """
     with session.repository() as repository:
         limit = None if everything else number

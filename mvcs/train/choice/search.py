@@ -14,6 +14,7 @@ from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
+    NO_SHARE,
     SEARCH_DEFAULTS,
     Attempt,
     Baseline,
@@ -28,6 +29,7 @@ from mvcs.search import (
     SamplingNoise,
     SearchSettings,
     Verdict,
+    is_zero,
 )
 from mvcs.train.choice.model_weights import ModelWeights
 from mvcs.train.choice.steps import Steps
@@ -265,7 +267,8 @@ class Chooser:
             weights = ModelWeights.of(values, evaluator.names)
             return evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
 
-        outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
+        is_spent = self._budget(began, baseline)
+        outcome = self._searched(trial, judge, epsilon, evaluator.frozen, is_spent)
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
@@ -281,7 +284,7 @@ class Chooser:
         judge: Judge,
         epsilon: float,
         frozen: Collection[str],
-        began: float,
+        is_spent: Callable[[], bool],
     ) -> LatticeOutcome:
         """Search the steps of one commit: those of frozen weights only where no others keep the bound."""
         space, thorough = Steps(trial, self._numbers, frozen), not trial.parents
@@ -292,7 +295,7 @@ class Chooser:
         else:
             first = Attempt(space, judge, epsilon, most=self._numbers.held_most)
         attempts = (first, last) if space.begins_frozen or space.held else (last,)
-        return self._search.run(attempts, self._budget(began))
+        return self._search.run(attempts, is_spent)
 
     def _within(self, judge: Judge, epsilon: float, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         """Judge by a part of the bound."""
@@ -308,11 +311,14 @@ class Chooser:
         doubts = self._noise.note(verdicts, baseline, epsilon), self._goal.doubt(baseline)
         return tuple(doubt for doubt in doubts if doubt is not None)
 
-    def _budget(self, began: float) -> Callable[[], bool]:
+    def _budget(self, began: float, baseline: Baseline) -> Callable[[], bool]:
         """Return what is asked before each candidate of a commit: whether it may not be begun any more.
 
-        Where no candidate is seen, one shows whether that is still so.
+        Of a metric of zero no candidate can be told to keep the bound. Where no candidate is seen, one shows
+        whether that is still so.
         """
+        if baseline.is_zero:
+            return lambda: True
         return _Once() if self._is_last or self._is_blind else lambda: self._is_blind or self._is_over(began)
 
     @property
@@ -362,7 +368,6 @@ def evaluation_of(
         baseline=baseline.value,
         degradation=best.degradation if best else None,
         standard_error=best.standard_error if best else None,
-        is_relative=all(tested.verdict.is_relative for tested in outcome.tested),
         candidates=len(outcome.tested),
         evaluations=spent,
         goal=goal,
@@ -373,5 +378,6 @@ def refused(
     outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation, notes: tuple[str, ...] = ()
 ) -> Choice:
     """Return the choice of an exact commit, since nothing kept the bound, and what else there is to tell."""
-    reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
+    why = NO_SHARE if is_zero(evaluation.baseline) else "none could be tried"
+    reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or why
     return Choice(None, evaluation, (f"{NO_CANDIDATE}: {reasons}", *notes))

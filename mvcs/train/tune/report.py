@@ -64,7 +64,6 @@ class TuneReport(Report):
         goal: "min" where a lower metric is better, "max" where a higher is.
         bound: the degradation accepted.
         baseline: the metric of the files as they are.
-        relative: degradation and bound are shares of the baseline, else plain differences.
         raw_bytes: bytes of everything in the files.
         weights_bytes: those of the weights whose steps are searched.
         candidates: what was evaluated, in order.
@@ -83,7 +82,6 @@ class TuneReport(Report):
     goal: str
     bound: float
     baseline: float
-    relative: bool
     raw_bytes: int
     weights_bytes: int
     candidates: list[Candidate]
@@ -116,7 +114,6 @@ def report_of(
         goal=evaluation.goal,
         bound=evaluation.bound,
         baseline=evaluation.baseline,
-        relative=evaluation.is_relative,
         raw_bytes=trial.captured.raw_bytes,
         weights_bytes=sum(_raw_bytes(trial, kind) for kind in trial.kinds),
         candidates=_candidates(outcome.tested),

@@ -15,6 +15,7 @@ from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
 from mvcs.search import (
+    NO_SHARE,
     SEARCH_DEFAULTS,
     Attempt,
     Baseline,
@@ -157,7 +158,7 @@ def tune_files(
         return judging.judge(values, baseline, epsilon, whole=whole)
 
     def is_spent() -> bool:
-        return budget.seconds is not None and perf_counter() - began >= budget.seconds
+        return baseline.is_zero or (budget.seconds is not None and perf_counter() - began >= budget.seconds)
 
     search = LatticeSearch(most=budget.evaluations)
     outcome = search.run([Attempt(Steps(trial), judge, epsilon, thorough=True)], is_spent)
@@ -166,7 +167,8 @@ def tune_files(
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     seconds = perf_counter() - began
-    doubts = judging.insensitive.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
+    zero = NO_SHARE if baseline.is_zero else None
+    doubts = zero, judging.insensitive.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
     doubt = "; ".join(filter(None, doubts)) or None
     report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=doubt)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)

@@ -73,7 +73,7 @@ def test_settings_that_would_lose_a_tensor_are_refined_and_the_commit_says_so(
 
 
 def test_finer_codings_that_an_evaluation_accepted_are_counted_and_no_note(repo: Repository) -> None:
-    accepted = Evaluation(0.01, 2.0, 0.005, 0.001, is_relative=True, candidates=1, evaluations=2.0)
+    accepted = Evaluation(0.01, 2.0, 0.005, 0.001, candidates=1, evaluations=2.0)
     made = repo.commit(sequential(), step_size=2.0, evaluation=accepted)
     assert made.errors["tensor limit"]["refined"] > 0
     assert made.notes == []

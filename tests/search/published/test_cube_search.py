@@ -19,7 +19,7 @@ CUBE = TableCube()
 
 def verdict(degradation: float, noise: float | None = 0.0) -> Verdict:
     accepted = degradation + 2 * (noise or 0.0) <= EPSILON
-    return Verdict(accepted, degradation, noise, 16, 1.0, False, True, "")
+    return Verdict(accepted, degradation, noise, 16, 1.0, False, "")
 
 
 def settings(cube: TableCube) -> list[TableSetting]:

@@ -2,7 +2,9 @@
 
 import logging
 import math
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -15,6 +17,7 @@ from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig
 from mvcs.reports import CommitInfo
 from mvcs.train import Checkpointer
+from mvcs.train.evaluation.call_evaluate import Evaluate
 from tests.repository.models import bits, tensors
 from tests.train import evaluations
 from tests.train.evaluations import Run, measured, undisturbed
@@ -50,6 +53,39 @@ def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
     assert all(timing.search_ms > 0 and timing.evaluations >= 1 for timing in checkpointer.timings)
     assert sum(timing.evaluations for timing in checkpointer.timings) / len(commits) < 4
     assert sum(commit.stored_bytes for commit in bounded) < sum(commit.raw_bytes for commit in bounded) / 1.5
+
+
+def of_unit(unit: float, goal: str) -> Evaluate:
+    """The same loss in another unit, negative where higher is better."""
+
+    def evaluate(model: nn.Module) -> Iterator[tuple[float, int]]:
+        for total, count in evaluations.batches(model):
+            yield (-unit if goal == "max" else unit) * total, count
+
+    return evaluate
+
+
+@pytest.mark.parametrize("goal", ["min", "max"])
+@pytest.mark.parametrize("unit", [1e-9, 1e-200])
+def test_the_unit_of_a_metric_changes_nothing(tmp_path: Path, unit: float, goal: str) -> None:
+    told = []
+    for each in (1.0, unit):
+        with Repository.init(tmp_path / f"{each}") as repo:
+            train(repo, Run(), 10, evaluate=of_unit(each, goal), goal=goal)
+            told.append([(one.exactness, one.degradation) for one in repo.log()])
+    assert told[1] == [(exactness, pytest.approx(worse, rel=1e-6)) for exactness, worse in told[0]]
+    assert told[0][0][0] == "bounded"
+
+
+@pytest.mark.parametrize("goal", ["min", "max"])
+def test_of_a_metric_of_zero_nothing_is_a_share(
+    repo: Repository, goal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "mvcs"):
+        checkpointer = train(repo, Run(), 5, evaluate=of_unit(0.0, goal), goal=goal)
+    assert next(iter(repo.log())).exactness == "exact"
+    assert "the evaluation gives 0 for the original, of which no degradation is a share" in caplog.text
+    assert checkpointer.timings[0].evaluations <= 2
 
 
 def test_what_was_evaluated_is_what_is_restored(repo: Repository) -> None:

@@ -90,7 +90,7 @@ class PublishedChooser(Chooser):
         def stored(setting: TableSetting) -> int:
             return trial.stored(self._config(setting, scores))
 
-        outcome = self._cube_search.run(stored, judge, self._budget(began))
+        outcome = self._cube_search.run(stored, judge, self._budget(began, baseline))
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
