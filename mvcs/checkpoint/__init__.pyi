@@ -13,6 +13,7 @@ from .standing import GRADIENTS, MODEL, MODELS, MOMENT_NAMES, path_components
 from .state.arrays import numpy_view
 from .state.captured import Captured, CapturedLeaf
 from .state.content_reader import ContentReader
+from .state.objects import check_positions, make_object, object_parts, set_generator
 from .state.rebuild import rebuild_state
 from .state.stamp import Stamp
 from .state.stamped import StampedFile, file_kind
@@ -47,6 +48,7 @@ __all__ = [
     "can_hold",
     "capture_files",
     "capture_state",
+    "check_positions",
     "committed_name",
     "export_file",
     "file_kind",
@@ -60,16 +62,19 @@ __all__ = [
     "layer_type",
     "link_instead_error",
     "loose_parameters",
+    "make_object",
     "missing_error",
     "momentum_names",
     "needing_torch",
     "numpy_view",
+    "object_parts",
     "optimizer_parameters",
     "path_components",
     "rebuild_state",
     "refuse_unfit",
     "roles_of",
     "save_torch",
+    "set_generator",
     "store_around",
     "torch_tensor",
     "unreadable_here",

@@ -20,6 +20,7 @@ from mvcs.objects import (
     TensorFlag,
     Tree,
     Value,
+    as_text,
     blob_reference,
     children_of,
     contents_of,
@@ -195,11 +196,14 @@ def _portable(node: Value, path: Path, changed: list[str]) -> Value:
     if tag is NodeTag.FROZENSET:
         changed.append(f"{path_text(path)} (frozenset, as a set)")
         return [int(NodeTag.SET), *rest]
+    if tag is NodeTag.OBJECT and rest[0] not in ("dict", "Counter", "OrderedDict"):
+        changed.append(f"{path_text(path)} ({as_text(rest[0], 'a kind')}, as a tuple of its parts)")
+        tag, rest = NodeTag.TUPLE, rest[1:]
     return _portable_container(tag, rest, path, changed)
 
 
 def _portable_container(tag: NodeTag, rest: list[Value], path: Path, changed: list[str]) -> Value:
-    if tag in (NodeTag.LIST, NodeTag.TUPLE):
+    if tag in (NodeTag.LIST, NodeTag.TUPLE, NodeTag.OBJECT):
         return [int(tag), *(_portable(item, (*path, index), changed) for index, item in enumerate(rest))]
     if tag not in _CONTAINERS:
         return [int(tag), *rest]

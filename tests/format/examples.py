@@ -131,6 +131,7 @@ TEXT = b"tokens\n"
 BLOB = Blob(len(TEXT), (object_id(Kind.CHUNK, TEXT),))
 
 STATE = Tree((Leaf(TENSOR),), root=[2, [["w", [9, 0, 2]], ["step", 500], ["lr", 0.1]]])
+OBJECT = Tree((), root=[16, "deque", [0, 1, 2], 5])
 FILES = Tree((), files=(FileEntry("vocab.txt", FileFormat.OPAQUE, [10, BLOB.id, BLOB.length]),))
 COMMIT = Commit(
     tree=STATE.id,
@@ -183,6 +184,7 @@ OBJECTS = {
     "quantized": QUANTIZED,
     "blob": BLOB,
     "state": STATE,
+    "object": OBJECT,
     "files": FILES,
     "commit": COMMIT,
     "tag": TAG,

@@ -57,6 +57,7 @@ SPECIAL = st.sampled_from(
         [11, B, 6],
         [15, b"x"],
         [15, [10, A, 5]],
+        [16, "deque", [0, 1, [16, "a later kind"]], None],
         [9, 0, 0],
     ]
 )
@@ -88,7 +89,7 @@ def content(root, leaves=()):
         (["tag"], CorruptionError),
         ([True], CorruptionError),
         ([-1], CorruptionError),
-        ([16], UnsupportedFormatError),
+        ([17], UnsupportedFormatError),
         ([2**70], CorruptionError),
         ([2], CorruptionError),
         ([2, [["a"]]], CorruptionError),
@@ -119,6 +120,9 @@ def content(root, leaves=()):
         ([15, [11, A, 5]], CorruptionError),
         ([15, [2, []]], CorruptionError),
         ([15, 5], CorruptionError),
+        ([16], CorruptionError),
+        ([16, 5], CorruptionError),
+        ([16, [10, A, 5]], CorruptionError),
     ],
 )
 def test_malformed_structures_are_neither_read_nor_written(root, error):

@@ -272,7 +272,7 @@ class Quantized:
 # Trees.
 
 LIST, TUPLE, DICT, ORDERED_DICT, COMPLEX, DTYPE, DEVICE, SIZE, NUMPY_SCALAR, TENSOR = range(10)
-BLOB_BYTES, BLOB_TEXT, COUNTER, SET, FROZENSET, BYTEARRAY = range(10, 16)
+BLOB_BYTES, BLOB_TEXT, COUNTER, SET, FROZENSET, BYTEARRAY, OBJECT = range(10, 17)
 _MAPPINGS, _SETS = {DICT, ORDERED_DICT, COUNTER}, {SET, FROZENSET}
 _COMPLEX, _BLOB = (range(COMPLEX, DTYPE), float, float), (range(BLOB_BYTES, BLOB_TEXT), ID, NUMBER)
 _TEXT, _PAIRS = (range(BLOB_TEXT, COUNTER), ID, NUMBER), [(either(str, int, bool), object)]
@@ -281,6 +281,7 @@ _AFTER = {LIST: [object], TUPLE: [object], DICT: (_PAIRS,), ORDERED_DICT: (_PAIR
 _AFTER |= {COMPLEX: (float, float), DTYPE: (str,), DEVICE: (str,), SIZE: [int]}
 _AFTER |= {TENSOR: (NUMBER, only(NUMBER, range(8))), NUMPY_SCALAR: (only(str, SIZES), bytes)}
 _AFTER |= {BLOB_BYTES: (ID, NUMBER), BLOB_TEXT: (ID, NUMBER), COUNTER: (_PAIRS,)}
+_AFTER |= {OBJECT: (str,)}
 _AFTER |= {SET: [_MEMBER], FROZENSET: [_MEMBER], BYTEARRAY: (either(bytes, _BLOB),)}
 _FORMATS = {"safetensors": (object, either(bytes, _BLOB)), "opaque": (_BLOB, NULL)}
 _FORMATS |= {"torch": (object, NULL), "npz": (object, NULL)}
@@ -334,7 +335,7 @@ def _nodes(value, depth):
     must(value and fits(value[0], NUMBER), "not a structure")
     tag, *rest = value
     known(tag in _AFTER, f"tag {tag}")
-    shaped(rest, _AFTER[tag], f"what stands behind the tag {tag}")
+    shaped(rest[:1] if tag == OBJECT else rest, _AFTER[tag], f"what stands behind the tag {tag}")
     if tag == NUMPY_SCALAR:
         must(not rest[0].startswith(_NOT_OF_NUMPY) and len(rest[1]) == SIZES[rest[0]], "no scalar of numpy")
     elif tag in _MAPPINGS | _SETS:
@@ -347,7 +348,7 @@ def _inside(tag, rest):
     """Return the structures right inside an array with a tag."""
     if tag in _MAPPINGS:
         return [value for _, value in rest[0]] + rest[1:]
-    return rest if tag in {LIST, TUPLE, SET, FROZENSET, BYTEARRAY} else []
+    return rest if tag in {LIST, TUPLE, SET, FROZENSET, BYTEARRAY, OBJECT} else []
 
 
 def _hashes(tag, rest):
@@ -457,5 +458,6 @@ class Restore:
 
 
 _AROUND = {LIST: list, TUPLE: tuple, SET: set, FROZENSET: frozenset, BYTEARRAY: bytearray().join}
+_AROUND[OBJECT] = tuple  # its kind and parts, which say what it was in Python
 _MADE = {COMPLEX: complex, DTYPE: str, DEVICE: str, SIZE: lambda *sizes: sizes}
 _MADE[NUMPY_SCALAR] = lambda element, content: np.frombuffer(content, numpy_type(element))[0]

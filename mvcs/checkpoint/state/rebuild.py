@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mvcs.checkpoint.state.arrays import rebuild_scalar
+from mvcs.checkpoint.state.objects import make_object
 from mvcs.errors import CorruptionError
 from mvcs.objects import (
     Key,
@@ -80,6 +81,8 @@ class _Rebuild:
             return [self.value(item) for item in rest]
         if tag is NodeTag.TUPLE:
             return tuple(self.value(item) for item in rest)
+        if tag is NodeTag.OBJECT:
+            return make_object(*map(self.value, rest))
         if tag in (NodeTag.SET, NodeTag.FROZENSET):
             return self._set(tag, rest)
         if tag in (NodeTag.DICT, NodeTag.COUNTER, NodeTag.ORDERED_DICT):

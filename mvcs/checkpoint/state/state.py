@@ -3,12 +3,14 @@
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import numpy as np
 
 from mvcs.checkpoint.state.arrays import find_array, scalar_node
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.collector import Collector, check_integer, refuse
+from mvcs.checkpoint.state.objects import object_parts
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import NodeTag, Path, Value, cbor
 
@@ -25,6 +27,7 @@ _MAPPINGS: dict[type, NodeTag] = {
     OrderedDict: NodeTag.ORDERED_DICT,
 }
 _PRIMITIVES = (type(None), bool, int, float, complex, str, bytes)
+_KEYS = frozenset({str, int, bool})
 
 
 def capture_state(state: object) -> Captured:
@@ -32,7 +35,8 @@ def capture_state(state: object) -> Captured:
 
     Supported, by exact type: None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict,
     OrderedDict, Counter, set and frozenset of primitives, numpy arrays and scalars, torch tensors and
-    parameters, torch dtypes, devices and sizes. Tensors that are the same memory become one leaf.
+    parameters, torch dtypes, devices and sizes, and objects of the kinds in `docs/format/files.md`. Tensors
+    that are the same memory become one leaf.
 
     Args:
         state: what a run hands over. It is not copied; leaves read it when they are read. What devices are
@@ -68,11 +72,24 @@ class StateCapture:
             return self._container(value, path, depth)
         if kind in _PRIMITIVES or kind is bytearray:
             return self._primitive(value, path)
+        node = self._object(value, path, depth)
+        if node is not None:
+            return node
         if kind is np.ndarray:
             return self.collector.tensor(find_array(value, path), path)  # type: ignore[arg-type]  # by its kind
         if isinstance(value, np.generic):
             return scalar_node(value, path)
         return self._torch(value, path)
+
+    def _object(self, value: object, path: Path, depth: int) -> Value:
+        try:
+            parts = object_parts(value)
+        except ValueError as error:
+            raise refuse(path, str(error)) from None
+        if parts is None:
+            return None
+        node = self._container(parts, path, depth)
+        return [int(NodeTag.OBJECT), *node[1:]]  # type: ignore[index]  # a tuple's
 
     def _primitive(self, value: object, path: Path) -> Value:
         if isinstance(value, str):
@@ -133,9 +150,9 @@ class StateCapture:
 
     def _mapping(self, value: Mapping[object, object], path: Path, depth: int) -> Value:
         pairs: list[Value] = []
-        for key, item in value.items():
-            if not isinstance(key, str | int) or type(key) not in (str, int, bool):
-                raise refuse(path, f"a key of type '{type(key).__name__}'")
+        if not {*map(type, value)} <= _KEYS:
+            return self._object(value, path, depth)
+        for key, item in cast("Mapping[str | int, object]", value).items():
             check_integer(path, key) if isinstance(key, int) else None
             pairs.append([key, self.node(item, (*path, key), depth - 1)])
         tag = _MAPPINGS[type(value)]

@@ -44,6 +44,7 @@ class NodeTag(IntEnum):
     SET = 13
     FROZENSET = 14
     BYTEARRAY = 15
+    OBJECT = 16
 
 
 class TensorFlag(IntFlag):
@@ -54,7 +55,8 @@ class TensorFlag(IntFlag):
     PARAMETER = 4
 
 
-SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET})
+# An object's kind is the first of what is in it.
+SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET, NodeTag.OBJECT})
 _KEYS, _TEXTS = frozenset({str, int, bool}), frozenset({str})
 MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER})
 _LAST_TAG, _ALL_FLAGS = max(NodeTag), max(TensorFlag) * 2 - 1

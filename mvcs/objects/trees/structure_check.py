@@ -103,6 +103,8 @@ def _check_value(tag: NodeTag, rest: list[Value]) -> None:
     elif tag is NodeTag.TORCH_SIZE:
         for size in rest:
             as_integer(size, "a size")
+    elif tag is NodeTag.OBJECT:
+        as_text(rest[0] if rest else None, "an object's kind")
     elif tag is NodeTag.NUMPY_SCALAR:
         name, raw = exact_parts(rest, 2)
         as_text(name, "a numpy type"), as_bytes(raw, "a numpy scalar")

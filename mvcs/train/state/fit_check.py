@@ -1,10 +1,12 @@
 """Whether the state of a commit fits a part of a run, found out before any part is changed."""
 
 import inspect
+import random
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -53,6 +55,10 @@ def _wrong(part: object, saved: object) -> Iterator[str]:
         yield from scaler_misfits(part, saved)
     elif isinstance(part, torch.Generator):
         yield from generator_misfits(part, saved)
+    elif isinstance(part, np.random.Generator | np.random.RandomState | random.Random):
+        here, there = (getattr(one, "bit_generator", one) for one in (part, saved))
+        if type(there) is not type(here):
+            yield f"it is a '{type(there).__name__}' there and a '{type(here).__name__}' here"
 
 
 def _instead(part: object) -> str:

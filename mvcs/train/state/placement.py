@@ -5,12 +5,17 @@ from typing import Any
 
 import torch
 
+from mvcs.checkpoint import set_generator
+
 
 def placed_like(saved: Any, here: object) -> Any:  # noqa: ANN401 - whatever a state holds
     """Return `saved` with each tensor on the device of the one at its place in `here`; the others stay.
 
-    A commit holds values, and not where they were: all of it is restored into host memory.
+    A commit holds values, and not where they were: all of it is restored into host memory. A generator of
+    random numbers in `here` takes the state of the saved one, and stays the one that others draw from.
     """
+    if set_generator(saved, here):
+        return here
     if isinstance(saved, torch.Tensor) and isinstance(here, torch.Tensor):
         return saved if here.is_meta or saved.device == here.device else _moved(saved, here.device)
     if isinstance(saved, dict) and isinstance(here, Mapping):

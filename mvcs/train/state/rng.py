@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from mvcs.checkpoint import check_positions
+
 _logger = logging.getLogger("mvcs.train")
 
 
@@ -35,7 +37,7 @@ def restore(saved: Mapping[str, Any]) -> None:
     """
     python = saved["python"]
     random.setstate((python["version"], tuple(int(word) for word in python["words"]), python["gauss"]))
-    np.random.set_state(saved["numpy"])  # noqa: NPY002 - see capture
+    np.random.set_state(check_positions(saved["numpy"]))  # noqa: NPY002 - see capture
     torch.set_rng_state(saved["torch"])
     devices = torch.cuda.device_count()
     for index, state in enumerate(saved["cuda"][:devices]):

@@ -3,10 +3,12 @@
 import copy
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
 
+from mvcs.checkpoint import make_object, object_parts
 from mvcs.train.state.host_copies import PLAIN_TYPES, HostMemory
 
 # As deep as a state may be. What lies deeper is handed on as it is, and refused by its path when stored.
@@ -58,7 +60,7 @@ class _Walk:
     def __init__(self, state: object, given: Sequence[torch.Tensor | None]) -> None:
         self.tensors: list[torch.Tensor] = []
         self._given = iter(given)
-        self._others: dict[int, object] = {}
+        self._others: dict[int, tuple[object, object]] = {}
         self.copied = self._value(state, MAX_NESTING)
 
     def _value(self, value: object, depth: int) -> object:
@@ -73,7 +75,12 @@ class _Walk:
         if kind in (list, tuple):
             items = self._items(value, depth - 1)  # type: ignore[arg-type]  # by its kind
             return items if kind is list else tuple(items)
-        return self._other(value) if isinstance(value, _COPIED) else value
+        if isinstance(value, _COPIED):
+            return self._other(value)
+        with suppress(ValueError):  # of one that the commit refuses
+            parts = object_parts(value)
+            return value if parts is None else make_object(*self._items(parts, depth - 1))
+        return value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         self.tensors.append(tensor)
@@ -94,7 +101,7 @@ class _Walk:
         return copied
 
     def _other(self, value: object) -> object:
-        # One object met twice stays one object.
+        # One object met twice stays one object; another one may have its id once it is gone.
         if id(value) not in self._others:
-            self._others[id(value)] = copy.deepcopy(value)
-        return self._others[id(value)]
+            self._others[id(value)] = value, copy.deepcopy(value)
+        return self._others[id(value)][1]
