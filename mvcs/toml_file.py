@@ -1,6 +1,7 @@
 """Settings files in TOML: read as flat keys, and changed so that the comments of a person stay."""
 
 import pathlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,18 +9,25 @@ from typing import Any
 from mvcs.errors import CorruptionError
 from mvcs.local_files import locked, read_file, replace_file
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 16
+_MOST_PARTS, _LONGEST_KEY = 64, 512
+_BARE, _QUOTED = r"(?<![\w-])[\w-]++", r'"(?:[^"\\\n]|\\.){0,512}+"|' + r"'[^'\n]{0,512}+'"
+# What is read takes time as the square of the parts of a key.
+_MANY_PARTS = re.compile(rf"(?:(?:{_BARE}|{_QUOTED})[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}", re.ASCII)
 
 
 def read_settings(path: pathlib.Path) -> dict[str, Any]:
     """Return the values of a file by dotted key; none where there is no file.
 
     Raises:
-        CorruptionError: it is not TOML.
-        StorageError: it is no file, or cannot be read.
+        CorruptionError: it is not TOML, or has a key that no settings have.
+        StorageError: it is no file, larger than `MAX_BYTES`, or cannot be read.
     """
     try:
-        return flat(tomllib.loads(_text(path)))
+        text = _text(path)
+        if found := _MANY_PARTS.search(text):
+            raise _unreadable(path, f"'{found[0][:40]}…' has more than {_MOST_PARTS} parts")
+        return flat(tomllib.loads(text))
     except RecursionError as error:
         raise _unreadable(path, "its tables or arrays lie too deep in each other") from error
     except ValueError as error:
@@ -40,10 +48,16 @@ def _unreadable(path: pathlib.Path, why: str) -> CorruptionError:
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested tables by dotted key."""
+    """Return the values of nested tables by dotted key.
+
+    Raises:
+        ValueError: a key is longer than any setting's.
+    """
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{prefix}{key}"
+        if len(name) > _LONGEST_KEY:
+            raise ValueError(f"a key that begins with '{name[:40]}' has more than {_LONGEST_KEY} characters")
         found |= flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return found
 
