@@ -3,15 +3,18 @@
 The file may come from anybody's commit, so no pattern takes more time than its length times that of a path.
 """
 
+import itertools
 import pathlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mvcs.errors import StorageError
 from mvcs.local_files import read_file
 
 IGNORE_FILE = ".mvcsignore"
 MAX_BYTES = 1 << 16
+MAX_PATTERNS = 1000  # each is compared with each file
 _ANY = "**"  # stands for any number of folders
 _STARS = re.compile(r"\A\*{2,}\Z")
 _CLASSES = {
@@ -79,12 +82,18 @@ class IgnoreRules:
         """Read the file at the top of a folder; nothing is left out where there is none.
 
         Raises:
-            StorageError: it cannot be read, or is too large.
+            StorageError: it cannot be read, is too large, or has more than `MAX_PATTERNS` patterns.
         """
         text = (read_file(top / IGNORE_FILE, MAX_BYTES) or b"").removeprefix(b"\xef\xbb\xbf")
         lines = text.decode(errors="surrogateescape").split("\n")
         found = (Pattern.of(line.removesuffix("\r")) for line in lines)
-        return cls(tuple(pattern for pattern in found if pattern is not None))
+        patterns = tuple(itertools.islice(filter(None, found), MAX_PATTERNS + 1))
+        if len(patterns) > MAX_PATTERNS:
+            raise StorageError(
+                f"'{top / IGNORE_FILE}' has more than {MAX_PATTERNS} patterns",
+                hint="ignore a folder with 'NAME/', or many files with '*', instead of one by one",
+            )
+        return cls(patterns)
 
     def ignores(self, path: str, *, folder: bool) -> bool:
         """Tell whether a path of the folder is left out; of what a folder holds that is, all is."""

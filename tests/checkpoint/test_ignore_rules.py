@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mvcs.checkpoint.ignore_rules import IGNORE_FILE, MAX_BYTES, IgnoreRules
+from mvcs.checkpoint.ignore_rules import IGNORE_FILE, MAX_BYTES, MAX_PATTERNS, IgnoreRules
 from mvcs.errors import StorageError
 
 LINES = r"""
@@ -120,3 +120,13 @@ def test_a_file_that_is_no_list_of_patterns_is_refused(tmp_path: Path) -> None:
     (tmp_path / IGNORE_FILE).write_bytes(b"x" * (MAX_BYTES + 1))
     with pytest.raises(StorageError, match="more than"):
         IgnoreRules.of(tmp_path)
+
+
+def test_so_many_patterns_that_each_file_would_take_long_are_refused(tmp_path: Path) -> None:
+    lines = [f"{number}*" for number in range(MAX_PATTERNS)]
+    (tmp_path / IGNORE_FILE).write_text("\n".join(["# a comment is none"] * 1000 + lines))
+    assert IgnoreRules.of(tmp_path).ignores("999.tmp", folder=False)
+    (tmp_path / IGNORE_FILE).write_text("\n".join([*lines, "one more"]))
+    with pytest.raises(StorageError, match="more than 1000 patterns") as caught:
+        IgnoreRules.of(tmp_path)
+    assert "instead of one by one" in caught.value.hint
