@@ -7,11 +7,13 @@ from typing import Any
 
 from mvcs.checkpoint import roles_of
 from mvcs.objects import FileEntry, FileFormat, QuantizedTensor, Tree, path_text
-from mvcs.progress import Progress
+from mvcs.progress import SILENT, Progress
 from mvcs.quantize import Resolution
 from mvcs.reports import CommitInfo, Diff, TensorDiff
 from mvcs.restore.difference_sums import DifferenceSums, as_numbers, rounding_steps, same_elements
-from mvcs.restore.open_commit import EXACT_LAYER, VALUE_LAYER, Reading, primitives
+from mvcs.restore.open_commit import EXACT_LAYER, VALUE_LAYER, Reading, open_reading, primitives
+from mvcs.restore.plan import PlannedReads, planned
+from mvcs.store import UnreadStore
 
 _ABSENT = object()
 
@@ -25,12 +27,14 @@ class ComparedSide:
         chunks: gives the bytes of a leaf, by index, chunk by chunk.
         layer: what it is, as a report says it.
         resolution: gives the steps of a leaf, by index, where it is quantized; None for an exact one.
+        stored: gives how many bytes of a store leaves are read from, by index.
     """
 
     tree: Tree
     chunks: Callable[[int], Iterator[bytes | memoryview]]
     layer: str | None = None
     resolution: Callable[[int], Resolution | None] = lambda _: None
+    stored: Callable[[Collection[int]], int] = lambda _: 0
 
 
 def side_of(reading: Reading, by_value: Collection[int] = ()) -> ComparedSide:
@@ -51,7 +55,15 @@ def side_of(reading: Reading, by_value: Collection[int] = ()) -> ComparedSide:
         lambda index: store.chunks(leaves[index], exact=reading.exact and is_exact(index)),
         layer,
         resolution,
+        lambda indices: _stored_bytes(reading, indices),
     )
+
+
+def _stored_bytes(reading: Reading, indices: Collection[int]) -> int:
+    view = UnreadStore(reading.store.backend)
+    opened = open_reading(view, reading.revision, SILENT, exact=reading.exact)
+    reads = PlannedReads.of(reading.tree, indices)
+    return planned(view, replace(opened, tree=reading.tree), reads).stored_bytes
 
 
 def compare_sides(
@@ -59,7 +71,7 @@ def compare_sides(
     right: ComparedSide,
     infos: tuple[CommitInfo | None, CommitInfo | None],
     progress: Progress,
-    allow: Callable[[int], None],
+    allow: Callable[[int, Callable[[], int]], None],
 ) -> Diff:
     """Compare two sides; tensors with equal exact ids are not read.
 
@@ -68,7 +80,8 @@ def compare_sides(
         right: the other.
         infos: what they are.
         progress: is told the bytes done.
-        allow: is told how many bytes differ before they are read, and raises where they are too many.
+        allow: gets how many bytes differ before they are read, and what counts the stored bytes they come
+            from; raises where they are too many.
     """
     before, after = _by_path(left.tree), _by_path(right.tree)
     tensors = [TensorDiff(path, "removed") for path in before if path not in after]
@@ -77,7 +90,8 @@ def compare_sides(
     leaves = {path: (left.tree.leaves[before[path]], right.tree.leaves[after[path]]) for path in shared}
     differing = [path for path, (one, two) in leaves.items() if one.handed_over != two.handed_over]
     size = sum(leaves[path][0].raw_bytes for path in differing)
-    allow(size)
+    indices = [(before[path], after[path]) for path in differing]
+    allow(size, lambda: left.stored([one for one, _ in indices]) + right.stored([two for _, two in indices]))
     progress.start("comparing", size, "bytes")
     found = [_tensor(path, (left, before[path]), (right, after[path]), progress) for path in differing]
     progress.finish()

@@ -3,7 +3,7 @@
 import mmap
 import pathlib
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from mvcs.errors import LimitError
@@ -11,6 +11,8 @@ from mvcs.machine import machine_memory
 from mvcs.objects import FileEntry, FileFormat, Tree, Value, blob_reference, tensor_reference, walk_nodes
 
 _ALWAYS_THERE = 1 << 20  # bytes: asking for so few takes longer than filling them
+_AT_ONCE = 1 << 26  # bytes that are compared within a second, wherever they come from
+_MOST_FOLD = 1000  # bounded commits of whole states reach 150; constants and repeated chunks have no limit
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,25 @@ class Allowance:
         """
         self._check(size, _free(folder), f"the room left in '{folder}'")
 
-    def check_passing(self, size: int, folder: pathlib.Path) -> None:
+    def check_passing(self, size: int, stored: Callable[[], int], folder: pathlib.Path) -> None:
         """Check bytes that are read and let go of again, as when states are compared.
 
+        Args:
+            size: how many they are.
+            stored: gives how many stored bytes they come from; called where they are many.
+            folder: a place on the disk.
+
         Raises:
-            LimitError: they are more than is allowed, or than memory and the disk of a folder could hold.
+            LimitError: they are more than is allowed, than memory and the disk of a folder could hold, or
+                than so few stored bytes restore to in a real state.
         """
         self._check(size, machine_memory() + _free(folder), "memory and disk together")
+        if self.max_bytes is None and size > _AT_ONCE and size > _MOST_FOLD * (found := stored()):
+            raise LimitError(
+                f"what differs takes {size} bytes, restored from {found} stored ones: more than "
+                f"{_MOST_FOLD} times as many",
+                hint=f"if you trust who made it, allow so much with --max-bytes {size}",
+            )
 
     def check_pack(self, size: int, folder: pathlib.Path) -> None:
         """Check what a pack from outside unpacks to, before it is unpacked to be hashed.

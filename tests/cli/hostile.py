@@ -63,6 +63,17 @@ def huge_state(folder: Path) -> None:
     publish(folder, trees)
 
 
+def many_constants(folder: Path) -> None:
+    """Two commits of a state of 4 GiB in 64 tensors, of other values in each."""
+    store = store_of(folder)
+    trees = []
+    for number in (1, 2):
+        leaves = tuple(constant(number + 2 * index, 1 << 24) for index in range(64))
+        root = [2, [[f"w{index}", [9, index, 0]] for index in range(64)]]
+        trees.append((Tree(leaves, root=root), ObjectWriter(store)))
+    publish(folder, trees)
+
+
 def huge_files(folder: Path) -> None:
     """Two commits of a thousand files that share one tensor of 1 GiB."""
     store = store_of(folder)

@@ -110,6 +110,7 @@ def idle(measured, small) -> Cost:
 ATTACKS = [
     (hostile.huge_state, ("checkout", "main", "-o", "out.npz"), 1),
     (hostile.huge_state, ("diff", "main~1", "main"), 1),
+    (hostile.many_constants, ("diff", "main~1", "main"), 1),
     (hostile.huge_state, ("show", "main"), 0),
     (hostile.huge_files, ("checkout", "main"), 1),
     (hostile.huge_files, ("diff", "main~1", "main"), 0),
@@ -163,6 +164,17 @@ def test_many_small_things_cost_little(tmp_path, measured, idle, make, count, wo
 def test_many_small_things_take_little_time(tmp_path, measured, make, count, word) -> None:
     make(tmp_path, 3 * count)
     assert measured(tmp_path, word, counted=False).seconds <= SECONDS
+
+
+def test_a_comparison_of_little_that_claims_much_waits_for_the_word_of_its_user(tmp_path) -> None:
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"w": np.zeros(1 << 25, np.float32)})
+        repo.commit({"w": np.ones(1 << 25, np.float32)})
+        with pytest.raises(LimitError, match=r"134217728 bytes, restored from [0-9]+ stored ones") as caught:
+            repo.diff("HEAD~1", "HEAD")
+    assert "--max-bytes 134217728" in caught.value.hint
+    with Repository.open(tmp_path, max_bytes=1 << 27) as repo:
+        assert repo.diff("HEAD~1", "HEAD").tensors[0].changed_fraction == 1.0
 
 
 def test_a_clone_of_files_beyond_the_disk_is_stopped_before_the_first(tmp_path, measured, idle) -> None:

@@ -117,7 +117,14 @@ class Sides:
         restored = {path for path, found in Index.of(self.session).files.items() if found.lossy}
         tree = hashed_tree(captured)
         resolution = self._restored_steps(captured, tree, restored) if restored else _exactly
-        right = ComparedSide(tree, partial(captured_chunks, captured), FILES, resolution)
+        # What lies in the folder as files takes as much room there.
+        right = ComparedSide(
+            tree,
+            partial(captured_chunks, captured),
+            FILES,
+            resolution,
+            lambda indices: sum(tree.leaves[index].raw_bytes for index in indices),
+        )
         if a is None or self.exact is not None:
             return self._commit(a, exact=bool(self.exact)), right
         session = self.session
