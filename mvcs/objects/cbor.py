@@ -99,13 +99,14 @@ def half_item(identifier: bytes) -> bytes:
     return _HALF_HEAD + identifier
 
 
-def loads(data: bytes | memoryview) -> Value:
+def loads(data: bytes | memoryview, most: int = MAX_VALUES) -> Value:
     """Decode canonical bytes; lists come back as lists.
 
     Raises:
-        CorruptionError: the bytes are not what `dumps` writes, or something follows the value.
+        CorruptionError: the bytes are not what `dumps` writes, hold more than `most` values, or something
+            follows the value.
     """
-    reader = _Reader(bytes(data))
+    reader = _Reader(bytes(data), most)
     value = reader.value()
     if reader.offset != len(reader.data):
         raise CorruptionError(f"{len(reader.data) - reader.offset} bytes follow the encoded value")
@@ -152,9 +153,9 @@ def _encode_integer(value: int, out: bytearray) -> None:
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
 
 
-def _beyond(room: int) -> CorruptionError:
+def _beyond(room: int, most: int) -> CorruptionError:
     """Return the error for more values than there may be, or for deeper ones."""
-    much = f"holds more than {MAX_VALUES} values" if room < 0 else f"is nested deeper than {MAX_DEPTH} levels"
+    much = f"holds more than {most} values" if room < 0 else f"is nested deeper than {MAX_DEPTH} levels"
     return CorruptionError(f"encoded value {much}")
 
 
@@ -164,18 +165,20 @@ class _Reader:
     Attributes:
         data: all bytes.
         offset: where the next item starts.
+        most: items of arrays that are read.
         length: how many items the array has whose head was read last.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, most: int) -> None:
         self.data = data
+        self.most = most
         self.offset = 0
         self.length = 0
 
     def value(self) -> Value:
         """Read one item and all that is in it; those of one byte, ids and heads of arrays without a call."""
         known, data, end = _KNOWN, self.data, len(self.data)
-        items, left, offset, room = list[Value](), 1, self.offset, MAX_VALUES
+        items, left, offset, room = list[Value](), 1, self.offset, self.most
         outer: list[tuple[list[Value], int]] = []
         while True:
             while left:
@@ -204,7 +207,7 @@ class _Reader:
                     items, left = item, self.length
                     room -= left
                     if room < 0 or (left and len(outer) >= MAX_DEPTH):
-                        raise _beyond(room)
+                        raise _beyond(room, self.most)
                     if left > FEW and data[offset] in RUN_HEADS and len(outer) < MAX_DEPTH - 1:
                         run, room = self.run(offset, left, room)
                         items += run
@@ -222,7 +225,7 @@ class _Reader:
         pairs, self.offset = pairs_at(self.data, offset, count)
         room -= 2 * len(pairs)
         if room < 0:
-            raise _beyond(room)
+            raise _beyond(room, self.most)
         return pairs, room
 
     def short(self, initial: int) -> int | str | bytes | list[Value] | None:

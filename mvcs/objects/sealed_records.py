@@ -6,6 +6,8 @@ from mvcs.objects.ids import checksum
 
 CHECKSUM_BYTES = 16
 MAX_NUMBER = 99_999_999
+_FEW_VALUES = 1 << 12
+_BYTES_OF_A_VALUE = 4  # at least, on average: a value that is read takes twenty times as many
 
 
 def record_name(number: int) -> str:
@@ -49,4 +51,4 @@ def unseal(magic: bytes, data: bytes, what: str, limit: int) -> cbor.Value:
         raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
     if checksum(body) != stored:
         raise CorruptionError("it does not match its checksum")
-    return cbor.loads(body[len(magic) :])
+    return cbor.loads(body[len(magic) :], _FEW_VALUES + len(body) // _BYTES_OF_A_VALUE)

@@ -13,7 +13,7 @@ from mvcs.retention.record_row import RecordRow
 from mvcs.store import Backend
 
 FOLDER = "retention/pins"
-MAX_RECORD = 1 << 26
+MAX_RECORD = 1 << 22
 _MAGIC = b"MVCSPIN1"
 _TIME_LIMIT = 1 << 62
 Change = Callable[[Mapping[ObjectId, str]], Mapping[ObjectId, str]]

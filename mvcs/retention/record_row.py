@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    LimitError,
+    MvcsError,
+    NotFoundError,
+    UnsupportedFormatError,
+)
 from mvcs.objects import is_record_name, record_name, record_number
 from mvcs.store import Backend, odd_is_damage, refuse_changes
 
@@ -140,6 +147,7 @@ class RecordRow(Generic[Record]):
 
         Raises:
             UnsupportedFormatError: a newer mvcs upgraded the store.
+            LimitError: it would be larger than what is read.
             ConflictError: others are always first.
         """
         for _ in range(ATTEMPTS):
@@ -147,6 +155,8 @@ class RecordRow(Generic[Record]):
             newest = self.newest()
             record = make(newest, 0 if newest is None else newest.number + 1)
             path, data = self.path(record.number), record.encode()
+            if len(data) > self.limit:
+                raise LimitError(f"{self.what} would have {len(data)} bytes; {self.limit} are allowed")
             try:
                 self.backend.create(path, data)
             except ConflictError:

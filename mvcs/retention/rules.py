@@ -14,7 +14,7 @@ from mvcs.retention.record_row import RecordRow
 from mvcs.store import Backend
 
 FOLDER = "retention/rules"
-MAX_RECORD = 1 << 20
+MAX_RECORD = 1 << 14
 _MAGIC = b"MVCSRUL1"
 _TIME_LIMIT = 1 << 62
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

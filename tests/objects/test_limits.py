@@ -44,8 +44,8 @@ def test_an_array_of_too_many_values_is_not_read():
 
 def test_values_count_at_all_levels(monkeypatch):
     monkeypatch.setattr(cbor, "MAX_VALUES", 6)
-    assert cbor.loads(cbor.dumps([[1, 2], [3, 4]])) == [[1, 2], [3, 4]]
-    refused(cbor.loads, bytes.fromhex("82 82 01 02 83 03 04 05"), "more than")
+    assert cbor.loads(cbor.dumps([[1, 2], [3, 4]]), 6) == [[1, 2], [3, 4]]
+    refused(lambda content: cbor.loads(content, 6), bytes.fromhex("82 82 01 02 83 03 04 05"), "more than")
     with pytest.raises(StateError, match="more than"):
         cbor.dumps([[1, 2], [3, 4, 5]])
 

@@ -1,14 +1,15 @@
 """Records of rules and pins: they come back, damage drops nothing, two who change them both succeed."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.errors import ConflictError, CorruptionError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, LimitError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.sealed_records import record_name
+from mvcs.objects.sealed_records import record_name, seal
 from mvcs.retention import pins
 from mvcs.retention.pins import PinRecord, pinned, pins_row
 from mvcs.retention.rules import FOLDER, MICROSECONDS, Keeps, Layer, Rule, RuleRecord, age_text, rules_row
@@ -125,3 +126,44 @@ def test_a_lost_reply_is_no_lost_race(tmp_path):
 )
 def test_ages_read_as_they_are_typed(seconds, text):
     assert age_text(int(seconds * MICROSECONDS)) == text
+
+
+@pytest.mark.parametrize(
+    ("row", "empty", "much"),
+    [
+        (
+            pins_row,
+            PinRecord(0, {}, 5, "Ada"),
+            PinRecord(0, {ObjectId(bytes(32)): "x" * (1 << 22)}, 5, "Ada"),
+        ),
+        (rules_row, RuleRecord(0, (), 5, "Ada"), RuleRecord(0, RULES[:1] * 4000, 5, "Ada")),
+    ],
+)
+def test_a_record_that_nobody_would_read_is_not_written(backend, row, empty, much):
+    with pytest.raises(LimitError, match="are allowed"):
+        row(backend).append(lambda _, __: much)
+    row(backend).append(lambda _, __: empty)
+    assert row(backend).newest() == empty
+
+
+@pytest.mark.parametrize("row", [pins_row, rules_row])
+def test_of_a_record_of_32_megabytes_no_more_is_read_than_there_may_be(backend, row):
+    backend.create(row(backend).path(0), bytes(32 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptionError, match="has more than"):
+            row(backend).newest()
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_record_of_nothing_but_small_values_is_refused_before_it_fills_memory(backend):
+    backend.create(pins_row(backend).path(0), seal(b"MVCSPIN1", [0, [[]] * 4_000_000, 0, "eve"]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptionError, match="more than 1004101 values"):
+            pinned(backend)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
