@@ -6,7 +6,9 @@ import re
 import struct
 
 import pytest
+import torch
 
+from mvcs.checkpoint import capture_state
 from mvcs.checkpoint.formats.restored_mark import marked
 from mvcs.checkpoint.formats.safetensors_header import parse_header
 from mvcs.delta import ElementFormat, Encoding, decode
@@ -30,6 +32,7 @@ from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.upgrades import CHANGING, CONDEMNED_PACKS, KNOWN, Upgrade
+from mvcs.train.state.optimizers import Optimizers
 from tests.format import examples, page, reserved
 from tests.reference import reader
 
@@ -59,6 +62,7 @@ def test_every_block_is_an_example():
         "moved-bases.md",
         "README.md",
         "condemned.md",
+        "files.md",
     )
     pages = (*pages, "retention.md", "reserved.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
@@ -70,6 +74,7 @@ def test_every_block_is_an_example():
         "drops.md": ["data-drop", "drop"],
         "moved-bases.md": ["anew"],
         "README.md": ["upgrade"],
+        "files.md": ["parameters"],
         "condemned.md": ["condemned"],
         "retention.md": ["pins", "rules"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
@@ -354,3 +359,11 @@ def test_what_a_clone_remembers_stands_on_the_page():
     part = page.text("README.md").partition("| SUBJECT |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
     assert named == sorted({name for text in sources for name in constant.findall(text)})
+
+
+def test_what_a_run_says_of_its_parameters_has_the_bytes_on_the_page():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2, bias=False))
+    optimizer = torch.optim.SGD([model[0].weight, torch.zeros(2, requires_grad=True)])
+    optimizer.state[model[0].weight]["exp_avg"] = torch.zeros(3, 2).t()
+    said = Optimizers({"model": model, "optimizer": optimizer}).gather({"optimizer": optimizer.state_dict()})
+    assert cbor.dumps(capture_state(said).root) == page.blocks("files.md")["parameters"]

@@ -51,7 +51,8 @@ def test_the_state_has_its_documented_layout(repo: Repository) -> None:
     with Checkpointer(repo, *run.parts, **run.options, every=1, extra={"note": "x"}) as checkpointer:
         train(checkpointer, run, range(1))
     state = repo.checkout()
-    assert list(state) == ["model", "optimizer", "scheduler", "scaler", "loader", "rng", "extra", "step"]
+    parts = ["model", "optimizer", "scheduler", "scaler", "loader", "rng", "extra"]
+    assert list(state) == [*parts, "optimizer_parameters", "step"]
     assert list(state["rng"]) == ["python", "numpy", "torch", "cuda"]
     assert state["scaler"] is None
     assert state["step"] == 0

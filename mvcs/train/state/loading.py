@@ -10,6 +10,7 @@ from torch import nn
 
 from mvcs.addresses import without_secrets
 from mvcs.errors import UsageError
+from mvcs.train.state.optimizers import keep_exact
 from mvcs.train.state.placement import settings_placed
 from mvcs.train.state.stateful import Stateful
 
@@ -46,6 +47,10 @@ def load_others(parts: Iterable[Named], source: str) -> None:
             if name != _LOADER:
                 changed.append((part, copy.deepcopy(part.state_dict())))
             part.load_state_dict(copy.deepcopy(saved))
+            keep_exact(name, part, saved, source)
+        except UsageError:
+            _set_back(changed)
+            raise
         except Exception as error:
             _set_back(changed)
             raise _refused(name, source, error, "nothing is loaded") from error
@@ -61,6 +66,7 @@ def load(name: str, part: Stateful, saved: dict[str, Any], source: str) -> None:
         part.load_state_dict(_copied(settings_placed(saved, part), part))
     except Exception as error:
         raise _refused(name, source, error, "parts may be loaded by half: make all of them anew") from error
+    keep_exact(name, part, saved, source)
 
 
 def _copied(saved: dict[str, Any], part: Stateful) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from mvcs.checkpoint import GRADIENTS
 from mvcs.errors import UsageError
@@ -14,6 +15,7 @@ from mvcs.train.state.fit_check import check_fit
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
 from mvcs.train.state.loading import is_checked, load, load_others
+from mvcs.train.state.optimizers import PARAMETERS, Optimizers
 from mvcs.train.state.placement import placed_like
 from mvcs.train.state.schedule_fit import starts_anew
 from mvcs.train.state.stateful import Stateful
@@ -41,7 +43,8 @@ class Parts:
 
     The state is `{"model", "optimizer", "scheduler", "scaler", "loader", "rng", "extra", "step"}`, in this
     order; a part that was not given is None, and `extra` is a dict by name. Between a backward pass and the
-    optimizer's step, "optimizer_gradients" stands before "step".
+    optimizer's step, "optimizer_gradients" stands before "step", and before both "optimizer_parameters", with
+    what torch leaves out of the states of optimizers.
 
     Attributes:
         extra: further parts by name: objects with a state, torch generators, or plain values. Loading a state
@@ -68,6 +71,7 @@ class Parts:
         self._use_rng = use_rng
         further = {f"extra.{name}": part for name, part in self.extra.items()}
         self._accumulations = Accumulations({**stateful, **further})
+        self._optimizers = Optimizers({**stateful, **further})
         self._unused = UnusedGradients()
 
     def close(self) -> None:
@@ -86,6 +90,9 @@ class Parts:
         }
         state["rng"] = rng.capture() if self._use_rng else None
         state["extra"] = {name: _gathered(value) for name, value in self.extra.items()}
+        parameters = self._optimizers.gather(state)
+        if parameters:
+            state[PARAMETERS] = parameters
         gradients = self._accumulations.gather()
         if gradients:
             state[GRADIENTS] = gradients
@@ -110,28 +117,44 @@ class Parts:
         Raises:
             UsageError: it does not fit the parts; nothing is changed.
         """
-        step = self._checked(state, source)
+        try:
+            state = self._checked(state, source)
+        except BaseException:
+            self._optimizers.undo()
+            raise
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)
+        self._optimizers.train_added()
         self._accumulations.load(state.get(GRADIENTS) or {})
         # Last: loading the others may draw random numbers.
         if self._use_rng and state.get("rng") is not None:
             rng.restore(state["rng"])
-        return Loaded(step, *self._told(state))
+        return Loaded(int(state["step"]), *self._told(state))
 
-    def _checked(self, state: dict[str, Any], source: str) -> int:
-        """Find out whether a state fits, all parts of it, and load those that judge it; return its step."""
-        extra = state.get("extra") or {}
-        found: list[tuple[str, object, object]]
-        found = [(name, part, state.get(name)) for name, part in self._named.items()]
-        found += [(f"extra '{name}'", part, extra.get(name)) for name, part in self.extra.items()]
-        pairs = [(name, part, saved) for name, part, saved in found if not starts_anew(part, saved)]
+    def _checked(self, state: dict[str, Any], source: str) -> dict[str, Any]:
+        """Find out whether a state fits, all parts of it, and load those that judge it.
+
+        Returns it with the states of optimizers in the order of the parameters here.
+        """
+        for name, part, saved in self._pairs(state):
+            if isinstance(part, nn.Module):
+                check_fit(name, part, saved, source)
+        state = self._optimizers.arrange(state, GRADIENTS, source)
+        pairs = self._pairs(state)
         for name, part, saved in pairs:
             check_fit(name, part, saved, source)
         self._accumulations.check(state.get(GRADIENTS) or {}, source)
         load_others(pairs, source)
-        return int(state["step"])
+        return state
+
+    def _pairs(self, state: dict[str, Any]) -> list[tuple[str, object, Any]]:
+        """Return what to call each part, the part, and the state that it is to take over, if there is one."""
+        extra = state.get("extra") or {}
+        found: list[tuple[str, object, Any]]
+        found = [(name, part, state.get(name)) for name, part in self._named.items()]
+        found += [(f"extra '{name}'", part, extra.get(name)) for name, part in self.extra.items()]
+        return [(name, part, saved) for name, part, saved in found if not starts_anew(part, saved)]
 
     def _told(self, state: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         used = {name: part is not None for name, part in self._named.items()}

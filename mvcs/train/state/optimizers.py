@@ -1,0 +1,395 @@
+"""The optimizers of a run: which parameter each state belongs to, and how it is taken over bit for bit.
+
+torch matches states with parameters by position alone, and casts what it loads to a parameter's type. So a
+commit says beside the states what their parameters are called, and how their tensors lie in memory.
+"""
+
+import copy
+import functools
+import logging
+import operator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from mvcs.errors import UsageError, some_of
+from mvcs.train.state.host_copies import PLAIN_TYPES
+from mvcs.train.state.placement import placed_like
+from mvcs.train.state.stateful import ModelProvider
+
+_logger = logging.getLogger("mvcs.train")
+
+PARAMETERS: Final = "optimizer_parameters"
+_NAMES, _STRIDES = "names", "strides"
+_SHOWN: Final = 8
+# What torch's schedules hold for each group, and those that they are made of.
+_RATES: Final = {"base_lrs", "_last_lr", "lr_lambdas", "max_lrs", "min_lrs"}
+_BY_GROUP: Final = _RATES | {"base_momentums", "max_momentums"}
+_INNER: Final = "_schedulers"
+
+Names = list[list[str | None]]
+# For each group here the number of one there, and for each of its parameters the place in that.
+Order = list[tuple[int, list[int]]]
+
+
+class Optimizers:
+    """The optimizers among the parts of a run, and the modules that know their parameters by name."""
+
+    def __init__(self, parts: Mapping[str, object]) -> None:
+        """Take all parts, further ones as `extra.NAME`."""
+        self._parts = dict(parts)
+        self._added: list[tuple[Optimizer, int]] = []
+
+    def gather(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what torch leaves out of the states of optimizers, by the name of the part."""
+        known = self._known()
+        found = {}
+        for name, optimizer in self._optimizers():
+            names, _, _ = _called(optimizer, known)
+            strides = list(_strides(_part(state, name), ()))
+            if strides or any(one is not None for group in names for one in group):
+                found[name] = {_NAMES: names, _STRIDES: strides}
+        return found
+
+    def arrange(self, state: dict[str, Any], gradients: str, source: str) -> dict[str, Any]:
+        """Return a state in which those of optimizers come in the order of the parameters here.
+
+        Groups that only the state has are added where the model has their parameters, until `undo`.
+
+        Args:
+            state: what a commit of a run restored; its tensors are laid out as they were.
+            gradients: under which name it has gradients.
+            source: what to call it.
+
+        Raises:
+            UsageError: it is not clear which parameter a state belongs to; both orders are shown.
+        """
+        told = state.get(PARAMETERS) or {}
+        known = self._known()
+        for name, optimizer in self._optimizers():
+            saved, said = _part(state, name), told.get(name)
+            if (
+                said is None
+                or not isinstance(saved, Mapping)
+                or not isinstance(saved.get("param_groups"), list)
+            ):
+                continue
+            names = _read(name, saved, said, source)
+            here, own, first = _called(optimizer, known)
+            there = [[first.get(id(own.get(str(one))), one) for one in group] for group in names]
+            if there == here or _are_renamed(name, there, here, source):
+                continue
+            order = _order(there, here, own)
+            if order is None or not self._may_move(name, saved, state, order):
+                raise UsageError(
+                    f"{source} does not fit the {name}: its parameters are {_some(there)} there "
+                    f"and {_some(here)} here",
+                    hint=f"nothing is loaded; make the {name} as that run did, with the same groups",
+                )
+            state = self._moved(state, name, order, gradients)
+            self._add_groups(name, optimizer, [there[place] for place, _ in order], own)
+            if there[: len(here)] != here:
+                text = "%s has the states of the %s in the order %s; they are matched by name, with %s"
+                _logger.warning(text, source, name, _some(there), _some(here))
+        return state
+
+    def undo(self) -> None:
+        """Take the groups away that were added."""
+        for optimizer, count in self._added:
+            del optimizer.param_groups[count:]
+        self._added = []
+
+    def train_added(self) -> None:
+        """Have the parameters of added groups trained: those with a state, or all where none has one."""
+        for optimizer, count in self._added:
+            for group in optimizer.param_groups[count:]:
+                for parameter in group["params"]:
+                    if parameter in optimizer.state or not optimizer.state:
+                        parameter.requires_grad_()
+        self._added = []
+
+    def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
+        for name, part in self._parts.items():
+            if isinstance(part, Optimizer):
+                yield name, part
+
+    def _known(self) -> dict[str, torch.Tensor]:
+        """Return the parameters of all modules by their paths in a state, tied ones by each of theirs."""
+        found: dict[str, torch.Tensor] = {}
+        for name, part in self._parts.items():
+            module = part.module() if isinstance(part, ModelProvider) and callable(part.module) else part
+            if isinstance(module, nn.Module):
+                for place, parameter in module.named_parameters(remove_duplicate=False):
+                    # A compiled module puts itself in between.
+                    found[f"{name}.{place.replace('_orig_mod.', '')}"] = parameter
+        return found
+
+    def _schedules(self, name: str) -> Iterator[tuple[str, LRScheduler]]:
+        for other, part in self._parts.items():
+            if isinstance(part, LRScheduler) and part.optimizer is self._parts[name]:
+                yield other, part
+
+    def _may_move(self, name: str, saved: Mapping[str, Any], state: Mapping[str, Any], order: Order) -> bool:
+        """Tell whether all that goes by the order of parameters and of groups is known."""
+        if isinstance(self._parts[name], torch.optim.LBFGS) or saved.keys() != {"state", "param_groups"}:
+            return False
+        if [place for place, _ in order] == list(range(len(order))):
+            return True
+        schedules = dict(self._schedules(name))
+        is_known = "scheduler" in schedules or self._parts.get("scheduler") is None or name != "optimizer"
+        counts = {len(one) for other in schedules for one in _by_group(_part(state, other))}
+        return is_known and counts <= {len(order)}
+
+    def _add_groups(
+        self,
+        name: str,
+        optimizer: Optimizer,
+        names: Names,
+        known: Mapping[str, torch.Tensor],
+    ) -> None:
+        count = len(optimizer.param_groups)
+        if len(names) > count:
+            self._added.append((optimizer, count))
+        for called in names[count:]:
+            own = [(str(one).partition(".")[2], known[str(one)]) for one in called]
+            is_named = "param_names" in optimizer.param_groups[0]
+            optimizer.add_param_group({"params": own if is_named else [one for _, one in own]})
+            _logger.warning(
+                "the %s gets the group that was added to it in that run: %s", name, _some([called])
+            )
+
+    def _moved(self, state: dict[str, Any], name: str, order: Order, gradients: str) -> dict[str, Any]:
+        saved = _part(state, name)
+        groups = saved["param_groups"]
+        ids = [one for group in groups for one in group["params"]]
+        moved = [groups[place]["params"][one] for place, ones in order for one in ones]
+        places = {one: place for place, one in enumerate(ids)}
+        new, fresh = [], iter(ids)
+        for place, ones in order:
+            group = dict(groups[place])
+            for key in {"params", "param_names"} & group.keys():
+                group[key] = [group[key][one] for one in ones]
+            new.append(group | {"params": [next(fresh) for _ in ones]})
+        given = {one: value for one, value in saved["state"].items() if one not in places}
+        given |= {
+            one: saved["state"][was] for one, was in zip(ids, moved, strict=True) if was in saved["state"]
+        }
+        state = _with_part(state, name, {**saved, "state": given, "param_groups": new})
+        regroup = [one for one, _ in order]
+        for other, _ in self._schedules(name) if regroup != sorted(regroup) else ():
+            state = _with_part(state, other, _regrouped(_part(state, other), regroup))
+        kept = (state.get(gradients) or {}).get(name)
+        if kept:
+            again = [kept[places[was]] for was in moved]
+            state = {**state, gradients: {**state[gradients], name: again}}
+        return state
+
+
+def keep_exact(name: str, part: object, given: object, source: str) -> None:
+    """Put back what the loader of an optimizer, or of what wraps one, has changed of the states it was given.
+
+    Args:
+        name: what to call the part.
+        part: it has loaded a copy of `given`; of parts without an optimizer nothing is asked.
+        given: the state.
+        source: what to call the commit.
+
+    Raises:
+        UsageError: a tensor of a state is not as it was given, and it cannot be put back.
+    """
+    if getattr(part, "_optimizer_load_state_dict_pre_hooks", None):
+        return  # which may have made another state of it on purpose
+    wrapped = [one for one in getattr(part, "__dict__", {}).values() if isinstance(one, Optimizer)]
+    optimizers = [part] if isinstance(part, Optimizer) else wrapped
+    if not optimizers or isinstance(part, LRScheduler):
+        return
+    for is_last in (False, True):
+        changed = list(_changed(given, part.state_dict(), ()))  # type: ignore[attr-defined]  # it is loaded
+        if changed and is_last:
+            path, now, right = changed[0]
+            place = ".".join(map(str, path))
+            raise UsageError(
+                f"{source} does not fit the {name}: its load_state_dict makes of '{place}', "
+                f"{_described(right)}, {_described(now)}",
+                hint="parts may be loaded by half: make all of them anew",
+            )
+        others = {id(now): right for _, now, right in changed if not isinstance(now, int | float | None)}
+        for optimizer in optimizers if others else ():
+            _replace(optimizer.state, others)
+            _replace(optimizer.param_groups, others)
+
+
+def _changed(
+    given: object, now: object, path: tuple[Any, ...]
+) -> Iterator[tuple[tuple[Any, ...], object, Any]]:
+    """Yield the path of what is not as it was given, what is there, and what should be."""
+    if isinstance(given, torch.Tensor):
+        is_other_kind = isinstance(now, torch.Tensor) and type(now) not in {torch.Tensor, nn.Parameter}
+        if not is_other_kind and not _is_same(given, now):
+            yield path, now, given.to(now.device) if isinstance(now, torch.Tensor) else given
+    elif isinstance(given, Mapping) and isinstance(now, Mapping) and type(given) is type(now):
+        for key, value in given.items():
+            yield from _changed(value, now.get(key), (*path, key))
+    elif isinstance(given, list | tuple | deque) and type(given) is type(now) and len(given) == len(now):
+        for place, (one, other) in enumerate(zip(given, now, strict=True)):
+            yield from _changed(one, other, (*path, place))
+    elif isinstance(given, Mapping | list | tuple | deque) or (
+        isinstance(given, str | bytes) and given != now
+    ):
+        yield path, now, placed_like(copy.deepcopy(given), now)
+
+
+def _is_same(given: torch.Tensor, now: object) -> bool:
+    if not isinstance(now, torch.Tensor) or (given.dtype, given.shape) != (now.dtype, now.shape):
+        return False
+    bits = [one.detach().resolve_conj().contiguous().reshape(-1).view(torch.uint8) for one in (given, now)]
+    alike = given.is_contiguous() == now.is_contiguous() and (
+        given.is_contiguous() or given.stride() == now.stride()
+    )
+    return alike and torch.equal(bits[0].to(bits[1].device), bits[1])
+
+
+def _replace(node: Any, others: Mapping[int, Any]) -> None:  # noqa: ANN401 - whatever a state holds
+    """Put others in the place of objects, by their ids, wherever in a state they stand."""
+    if isinstance(node, Mapping | list | deque):
+        for key, value in list(node.items() if isinstance(node, Mapping) else enumerate(node)):
+            node[key] = _in_place(value, others)  # type: ignore[index]  # both can be set
+
+
+def _in_place(value: Any, others: Mapping[int, Any]) -> Any:  # noqa: ANN401 - the same
+    if id(value) in others:
+        return others[id(value)]
+    if type(value) is tuple:
+        return tuple(_in_place(one, others) for one in value)
+    _replace(value, others)
+    return value
+
+
+def _called(
+    optimizer: Optimizer, known: Mapping[str, torch.Tensor]
+) -> tuple[Names, dict[str, torch.Tensor], dict[int, str]]:
+    """Return the names of parameters by group, parameters by any of their names, and names by their ids."""
+    own = dict(known)
+    for group in optimizer.param_groups:
+        for name, parameter in zip(group.get("param_names", ()), group["params"], strict=False):
+            own.setdefault(name, parameter)
+    first = {id(parameter): name for name, parameter in reversed(own.items())}
+    names = [[first.get(id(parameter)) for parameter in group["params"]] for group in optimizer.param_groups]
+    return names, own, first
+
+
+def _are_renamed(name: str, there: Names, here: Names, source: str) -> bool:
+    """Tell whether a model has other names for all parameters, as one that converts what it loads."""
+    named, renamed = ({one for group in names for one in group} for names in (there, here))
+    if named & renamed or None in named | renamed or list(map(len, there)) != list(map(len, here)):
+        return False
+    _logger.warning("%s has other names for the parameters of the %s: taken in their order", source, name)
+    return True
+
+
+def _order(there: Names, here: Names, known: Mapping[str, object]) -> Order | None:
+    """Return where each group here stands there, then those that are to be added; None where in doubt."""
+    free = dict(enumerate(there))
+    order: Order = []
+    for number, group in enumerate(here):
+        same = [number] if free.get(number) == group else []
+        alike = [place for place, other in free.items() if None not in group and set(other) == set(group)]
+        if not same + alike or len(free[(same + alike)[0]]) != len(group):
+            return None
+        place = (same + alike)[0]
+        places = {name: one for one, name in enumerate(free.pop(place))}
+        order.append((place, list(range(len(group))) if same else [places[name] for name in group]))
+    taken = {name for group in here for name in group}
+    if any(name in taken or name not in known for group in free.values() for name in group):
+        return None
+    return order + [(place, list(range(len(group)))) for place, group in free.items()]
+
+
+def _strides(node: object, path: tuple[Any, ...]) -> Iterator[list[Any]]:
+    """Yield path and strides of the tensors of a state that do not lie row by row, but without gaps."""
+    if isinstance(node, torch.Tensor):
+        is_plain = type(node) in PLAIN_TYPES and not node.is_nested and node.layout is torch.strided
+        if is_plain and not node.is_contiguous() and _is_dense(node):
+            yield [list(path), list(node.stride())]
+    elif isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _strides(value, (*path, key))
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor's elements lie without gaps and apart, in whichever order."""
+    return tensor.stride() == torch.empty_like(tensor, device="meta").stride()
+
+
+def _read(name: str, saved: Mapping[str, Any], said: Any, source: str) -> Names:  # noqa: ANN401 - anything
+    """Lay the tensors of a state out as is said beside it, and return the names of its parameters.
+
+    Raises:
+        UsageError: what is said does not belong to the state.
+    """
+    try:
+        is_dense = True
+        for path, strides in said[_STRIDES]:
+            *outer, last = path
+            node: Any = functools.reduce(operator.getitem, outer, saved)
+            laid = torch.empty_strided(node[last].shape, strides, dtype=node[last].dtype, device="meta")
+            is_dense = is_dense and _is_dense(laid)
+            node[last] = torch.empty_like(laid, device="cpu").copy_(node[last])
+        names: Names = [[None if one is None else str(one) for one in group] for group in said[_NAMES]]
+        counts = [len(group["params"]) for group in saved["param_groups"]]
+        is_fit = is_dense and list(map(len, names)) == counts
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError):
+        is_fit = False
+    if not is_fit:
+        raise UsageError(
+            f"{source} does not fit the {name}: the names and strides beside its state are of another",
+            hint="nothing is loaded; resume from another commit, which 'mvcs log' names",
+        )
+    return names
+
+
+def _part(state: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it is
+    """Return the state of a part, by its name or as `extra.NAME`."""
+    extra = name.partition("extra.")[2]
+    return (state.get("extra") or {}).get(extra) if extra else state.get(name)
+
+
+def _with_part(state: dict[str, Any], name: str, saved: object) -> dict[str, Any]:
+    extra = name.partition("extra.")[2]
+    return state | ({"extra": state["extra"] | {extra: saved}} if extra else {name: saved})
+
+
+def _by_group(schedule: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - a state of any form
+    if isinstance(schedule, Mapping):
+        yield from (one for name, one in schedule.items() if name in _BY_GROUP and isinstance(one, list))
+        for inner in schedule.get(_INNER, ()):
+            yield from _by_group(inner)
+
+
+def _regrouped(schedule: Any, order: Sequence[int]) -> Any:  # noqa: ANN401 - the same
+    """Return the state of a schedule for groups in another order."""
+    if not isinstance(schedule, Mapping):
+        return schedule
+    found = dict(schedule)
+    for name in _BY_GROUP & found.keys():
+        if isinstance(found[name], list):
+            found[name] = [found[name][place] for place in order]
+    if _INNER in found:
+        found[_INNER] = [_regrouped(inner, order) for inner in found[_INNER]]
+    return found
+
+
+def _some(names: Names) -> str:
+    groups = (some_of([str(one).removeprefix("model.") for one in group], _SHOWN) for group in names)
+    return ", ".join(f"[{group}]" for group in groups)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+    return f"a '{type(value).__name__}'"
