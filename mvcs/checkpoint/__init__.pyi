@@ -17,7 +17,7 @@ from .state.objects import check_positions, make_object, object_parts, set_gener
 from .state.rebuild import rebuild_state
 from .state.stamp import Stamp
 from .state.stamped import StampedFile, file_kind
-from .state.state import capture_state
+from .state.state import capture_state, check_state
 from .state.torch_values import filled_tensor, torch_tensor
 from .store_folder import DESCRIPTION_FILE, is_store, store_around
 from .torch_files.needing_torch import needing_torch, unreadable_here
@@ -49,6 +49,7 @@ __all__ = [
     "capture_files",
     "capture_state",
     "check_positions",
+    "check_state",
     "committed_name",
     "export_file",
     "file_kind",

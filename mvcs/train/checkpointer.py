@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
+from mvcs.checkpoint import check_state
 from mvcs.commits import step_number
-from mvcs.errors import MvcsError, UsageError, some_of
+from mvcs.errors import MvcsError, StateError, UsageError, some_of
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
 from mvcs.train.checks import check_extra, check_parts
@@ -72,7 +74,8 @@ class Checkpointer:
             are held; their `total` counts all.
 
     Raises:
-        UsageError: a setting is out of range, or a part has no state.
+        UsageError: a setting is out of range, a part has no state, or the model cannot load its own.
+        StateError: a part holds what cannot be stored; the message names its path.
     """
 
     @listed
@@ -99,6 +102,7 @@ class Checkpointer:
         self._metrics = Metrics()
         named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
         self._parts = Parts({**named, "loader": loader}, options.get("extra"), use_rng=self._process.rng)
+        self._looked_at = False
         self._queue = CommitQueue(self._delivery.places)
         self._termination = Termination()
         self._last = LastStep()
@@ -204,9 +208,22 @@ class Checkpointer:
             self._take(step, metrics, None, wait=final or self._delivery.waits, search=not final)
         elif weights_due:
             self._take(step, metrics, None, wait=self._delivery.waits, weights_only=True)
+        elif not self._looked_at:
+            with suppress(Exception):  # of others' code: a commit says what is wrong with that
+                self._look_at(self._parts.gather(step))
+        self._looked_at = True
         if final:
             self.flush()
             self._termination.deliver()
+
+    def _look_at(self, state: object) -> None:
+        """Say at the first step, when moments are there, what the first commit could not store."""
+        try:
+            check_state(state)
+        except StateError as error:
+            told = f"no whole state of this run can be committed: {error.message} ({error.hint})"
+            _logger.error("%s", told)  # noqa: TRY400 - known
+            self._repo.report_failure(told)
 
     def save(self, step: int, metrics: Mapping[str, float] | None = None, message: str | None = None) -> None:
         """Commit the whole state after step `step` now, waiting for room in the queue; see `after_step`.

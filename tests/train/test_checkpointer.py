@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import MvcsError, StateError, UsageError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from tests.train.runs import Gate, Run, steps_of, train, undisturbed
@@ -253,11 +253,36 @@ def test_a_failing_store_is_loud_and_training_goes_on(
 
 def test_a_state_that_cannot_be_stored_is_a_failure_with_its_path(repo: Repository) -> None:
     run = Run()
-    with Checkpointer(repo, *run.parts, every=1, extra={"hook": print}, final=False) as checkpointer:
+    with Checkpointer(repo, *run.parts, every=1, final=False) as checkpointer:
+        checkpointer.extra["hook"] = print
         train(checkpointer, run, range(1))
     [failure] = checkpointer.failures
     assert failure.kind == "StateError"
     assert "hook" in failure.message
+
+
+def test_a_state_that_cannot_be_stored_is_told_at_the_start(repo: Repository) -> None:
+    run = Run()
+    with pytest.raises(StateError, match=r"extra\.more\.hook: a .builtin_function_or_method. cannot"):
+        Checkpointer(repo, *run.parts, extra={"more": {"hook": print}})
+
+
+def test_moments_that_cannot_be_stored_are_told_at_the_first_step(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, every=100, final=False) as checkpointer:
+        weight = next(run.model.parameters())
+        run.optimizer.state[weight]["basis"] = torch.eye(2).to_sparse()
+        checkpointer.after_step(0)
+        checkpointer.after_step(1)
+    told = [record.getMessage() for record in caplog.records if "basis" in record.getMessage()]
+    (said,) = told
+    assert said.startswith(
+        "no whole state of this run can be committed: optimizer.state.0.basis: a sparse_coo tensor"
+    )
+    assert checkpointer.failures == []
+    assert any("basis" in problem for problem in repo.status().problems)
 
 
 class Broken:

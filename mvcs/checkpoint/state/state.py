@@ -54,6 +54,15 @@ def capture_state(state: object) -> Captured:
     return Captured(tuple(capture.collector.leaves), root=root, blobs=capture.collector.blobs)
 
 
+def check_state(state: object) -> None:
+    """Find out whether a state can be stored; no tensor is read.
+
+    Raises:
+        StateError: something in it cannot; the message names the path.
+    """
+    StateCapture(Collector()).node(state, ())
+
+
 class StateCapture:
     """Walks a state once, in order, and hands leaves and blobs to a collector."""
 

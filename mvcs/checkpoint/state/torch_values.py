@@ -13,6 +13,9 @@ from mvcs.errors import CorruptionError
 from mvcs.objects import DTYPES, DType, NodeTag, Path, TensorFlag, Value, as_integer, as_text, element_count
 
 _OF_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})  # whose views take it less time
+_PLAIN = (
+    "wrap what has it in a class that makes plain tensors of it in state_dict, and it of them when loading"
+)
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -70,7 +73,7 @@ def find_tensor(value: object, path: Path) -> Found | None:
     if not isinstance(value, torch.Tensor):
         return None
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
-        raise refuse(path, f"a tensor of the subclass '{type(value).__name__}'")
+        raise refuse(path, f"a tensor of the subclass '{type(value).__name__}'", _PLAIN)
     dtype = _stored_dtype(value, path)
     flags = TensorFlag(0)
     if value.requires_grad:

@@ -2,14 +2,15 @@
 
 import inspect
 import random
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, reduce
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import nn
 
+from mvcs.checkpoint import check_state
 from mvcs.errors import UsageError, some_of
 from mvcs.train.state.schedule_fit import generator_misfits, scaler_misfits, schedule_misfits
 
@@ -42,6 +43,55 @@ def check_fit(name: str, part: object, saved: object, source: str) -> None:
             f"{source} does not fit the {name}: {some_of(wrong, _SHOWN, '; ')}",
             hint=f"nothing is loaded; make the {name} as that run did, {_instead(part)}",
         )
+
+
+def check_own_state(path: Sequence[str], part: object, state: object) -> None:
+    """Refuse a part whose state no commit can hold, or from whose state it could not resume; nothing is read.
+
+    Args:
+        path: its keys in the state of the run.
+        part: a part of a run.
+        state: of the part.
+
+    Raises:
+        StateError: something in the state cannot be stored; the message names its path.
+        UsageError: a model does not load its own state.
+    """
+    module = part if isinstance(part, nn.Module) else None
+    tensors = () if module is None else (*module.parameters(), *module.buffers())
+    if any(nn.parameter.is_lazy(tensor) or tensor.is_meta for tensor in tensors):
+        return  # it is made later
+    check_state(reduce(lambda inner, key: {key: inner}, reversed(path), state))
+    wrong = _not_taken_back(module) if module is not None and _loads_plainly(module) else []
+    if wrong:
+        raise UsageError(
+            f"{'.'.join(path)} cannot load its own state, so nothing could resume: {some_of(wrong, _SHOWN)}",
+            hint="hand over what is trained alone, such as adapters, or wrap it in a class whose "
+            "load_state_dict takes what its state_dict gives",
+        )
+
+
+def _not_taken_back(module: nn.Module) -> list[str]:
+    """Name what a module looks for in its own state in vain, and what no module in it takes."""
+    saved = module.state_dict()
+    plain = {
+        f"{path}." if path else "": child
+        for path, child in module.named_modules(remove_duplicate=False)
+        if type(child)._load_from_state_dict is nn.Module._load_from_state_dict  # noqa: SLF001 - torch's
+    }
+    wanted = {
+        prefix + name
+        for prefix, child in plain.items()
+        for name, tensor in (*child._parameters.items(), *child._buffers.items())  # noqa: SLF001 - torch's
+        if tensor is not None and name not in child._non_persistent_buffers_set  # noqa: SLF001 - torch's
+    }
+    missing = [f"'{name}' is missing" for name in wanted if name not in saved]
+    rest = {name: None for name in saved if name not in wanted and not name.endswith("_extra_state")}
+    unexpected: list[str] = []
+    for prefix, child in plain.items():
+        # Nothing is copied where no name is one of its own.
+        child._load_from_state_dict(rest, prefix, {}, True, [], unexpected, [])  # noqa: SLF001 - torch's
+    return missing + [f"nothing takes '{name}'" for name in unexpected]
 
 
 def _wrong(part: object, saved: object) -> Iterator[str]:
@@ -78,7 +128,8 @@ def _converts(child: nn.Module) -> bool:
     # Those of torch itself convert only what older versions of torch have saved.
     own = not kinds[0].__module__.startswith("torch.")
     hooks = (getattr(hook, "hook", hook) for hook in child._load_state_dict_pre_hooks.values())  # noqa: SLF001
-    return own or any(getattr(hook, "__func__", hook) is not _LAZY for hook in hooks)
+    others = any(getattr(hook, "__func__", hook) is not _LAZY for hook in hooks)
+    return own or others or bool(child._load_state_dict_post_hooks)  # noqa: SLF001
 
 
 def _misfits(module: nn.Module, saved: object) -> Iterator[str]:

@@ -11,14 +11,14 @@ from torch import nn
 from mvcs.checkpoint import GRADIENTS
 from mvcs.errors import UsageError
 from mvcs.train.state import rng
-from mvcs.train.state.fit_check import check_fit
+from mvcs.train.state.fit_check import check_fit, check_own_state
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
 from mvcs.train.state.loading import is_checked, load, load_others
 from mvcs.train.state.optimizers import PARAMETERS, Optimizers
 from mvcs.train.state.placement import placed_like
 from mvcs.train.state.schedule_fit import starts_anew
-from mvcs.train.state.stateful import Stateful
+from mvcs.train.state.stateful import ModelProvider, Stateful
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -57,7 +57,8 @@ class Parts:
         """Take the parts.
 
         Raises:
-            UsageError: a part has no state_dict and load_state_dict.
+            StateError: a part holds what cannot be stored; the message names its path.
+            UsageError: a part has no state_dict and load_state_dict, or a model does not load its own state.
         """
         for name, part in named.items():
             # A loader without a state is common; the log says so.
@@ -68,6 +69,7 @@ class Parts:
         if "loader" in named:
             self._named["loader"] = position_of(named["loader"], extra or ())
         self.extra = dict(extra or {})
+        self._check()
         self._use_rng = use_rng
         further = {f"extra.{name}": part for name, part in self.extra.items()}
         self._accumulations = Accumulations({**stateful, **further})
@@ -77,6 +79,22 @@ class Parts:
     def close(self) -> None:
         """Let go of the optimizers."""
         self._accumulations.close()
+
+    def _check(self) -> None:
+        """Refuse parts of which a commit, or a resume, is bound to fail.
+
+        A loader is not asked, since that may start its processes, nor what a framework makes later.
+        """
+        model: object = self._named.get("model")
+        if isinstance(model, ModelProvider) and not isinstance(model, nn.Module):
+            return
+        named = [((name,), part) for name, part in self._named.items() if name != "loader"]
+        for path, part in (*named, *((("extra", name), part) for name, part in self.extra.items())):
+            try:
+                state = _gathered(part)
+            except Exception:  # noqa: BLE001, S112 - others' code: a commit says what is wrong with it
+                continue
+            check_own_state(path, part, state)
 
     def gather_model(self, step: int) -> dict[str, object]:
         """Return the state of the model alone after `step`; its tensors are the live ones."""
