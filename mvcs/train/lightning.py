@@ -12,6 +12,7 @@ from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state import rng
+from mvcs.train.state.optimizers import keep_exact, train_groups
 
 _LOADERS = "combined_loader"
 _MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedulers"
@@ -53,6 +54,8 @@ class MvcsCallback(Callback):
         self._seen = 0
         self._between_epochs = False
         self._loaders: list[object] | None = None
+        self._states: list[dict[str, Any]] = []
+        self._groups: list[int] = []
 
     @property
     def restored(self) -> Resumed | None:
@@ -60,15 +63,16 @@ class MvcsCallback(Callback):
         return None if self.checkpointer is None else self.checkpointer.restored
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Take the place of the checkpoints that Lightning adds by itself, behind all other callbacks."""
+        """Take the place of the checkpoints that Lightning adds by itself, and begin `fit` before the others.
+
+        As with Lightning's own files, callbacks have their states then, and may add groups of parameters.
+        """
         del pl_module
         if stage == "fit":
             called = trainer.callbacks
             for own in filter(_is_added_by_lightning, list(called)):
                 called.remove(own)  # from what is just being called, so that it does not prepare its folder
-            others = [callback for callback in called if callback is not self]
-            files = [callback for callback in others if isinstance(callback, Checkpoint)]
-            trainer.callbacks = [*(other for other in others if other not in files), self, *files]
+            trainer.callbacks = [self, *(callback for callback in called if callback is not self)]
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the model, and leave optimizers, schedulers and loops for Lightning to restore."""
@@ -77,14 +81,22 @@ class MvcsCallback(Callback):
                 f"a run of {trainer.world_size} processes cannot be committed", hint="train with devices=1"
             )
         del pl_module
+        # From here on behind all others, whose list is just being gone through.
+        others = [callback for callback in trainer.callbacks if callback is not self]
+        files = [callback for callback in others if isinstance(callback, Checkpoint)]
+        trainer.callbacks = [*(other for other in others if other not in files), self, *files]
+        self._groups = [len(optimizer.param_groups) for optimizer in trainer.optimizers]
         self._seen = trainer.global_step
         self.checkpointer = self._made(trainer).__enter__()
         if self._resume and self.checkpointer.resume():
             self._hand_over(trainer)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Put the random generators back once more: making the loaders' iterators has moved them."""
-        del pl_module
+        """Put back what Lightning does not: types of states, added groups, and what was drawn since."""
+        states, self._states = self._states, []
+        for state, optimizer, count in zip(states, trainer.optimizers, self._groups, strict=False):
+            keep_exact("optimizer", optimizer, state, "the newest commit")
+            train_groups(optimizer, count, pl_module)
         if self._generators is not None:
             if self._between_epochs:
                 self._place_loaders(trainer.fit_loop)
@@ -183,6 +195,7 @@ class MvcsCallback(Callback):
         check_kind(self._loaded, {"between_epochs", "loops"}, "Lightning")
         connector = trainer._checkpoint_connector  # noqa: SLF001 - a checkpoint in memory has no public door
         self._between_epochs = self._loaded.pop("between_epochs")
+        self._states = list(self._loaded.get(_OPTIMIZERS, ()))
         connector._loaded_checkpoint, self._loaded = self._loaded, {}  # noqa: SLF001
         connector.restore_datamodule()
         connector.restore_model()

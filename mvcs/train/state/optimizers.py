@@ -105,12 +105,11 @@ class Optimizers:
         self._added = []
 
     def train_added(self) -> None:
-        """Have the parameters of added groups trained: those with a state, or all where none has one."""
+        """Have the parameters of added groups trained."""
         for optimizer, count in self._added:
-            for group in optimizer.param_groups[count:]:
-                for parameter in group["params"]:
-                    if parameter in optimizer.state or not optimizer.state:
-                        parameter.requires_grad_()
+            train_groups(
+                optimizer, count, *(one for one in self._parts.values() if isinstance(one, nn.Module))
+            )
         self._added = []
 
     def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
@@ -188,6 +187,19 @@ class Optimizers:
             again = [kept[places[was]] for was in moved]
             state = {**state, gradients: {**state[gradients], name: again}}
         return state
+
+
+def train_groups(optimizer: Optimizer, count: int, *modules: nn.Module) -> None:
+    """Have the parameters of groups behind so many trained: those with a state, or all if none has one."""
+    added = [one for group in optimizer.param_groups[count:] for one in group["params"]]
+    trained = {id(one) for one in added if one in optimizer.state or not optimizer.state}
+    for module in (child for each in modules for child in each.modules()):
+        for parameter in module.parameters(recurse=False):
+            if id(parameter) in trained:
+                parameter.requires_grad_()
+                # Lightning freezes norms so.
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - torch's
+                    module.track_running_stats = module.running_mean is not None
 
 
 def keep_exact(name: str, part: object, given: object, source: str) -> None:

@@ -51,7 +51,8 @@ class Net(lightning.LightningModule):
         self.log("val", self.layers(batch[0]).mean())
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
+        trained = (one for one in self.parameters() if one.requires_grad)
+        optimizer = torch.optim.AdamW(trained, lr=1e-2)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
         return [optimizer], [{"scheduler": schedule, "interval": "epoch"}]
 
@@ -397,3 +398,53 @@ def test_a_killed_run_has_no_end(tmp_path: Path) -> None:
         assert [commit.step for commit in repo.log()] == [7, 3]
         fit(tmp_path, seeded(), MvcsCallback(repo, every=100, final=False))
         assert repo.head().step == 7
+
+
+class Halves(Net):
+    """The same in 16 bits, with an optimizer that keeps some of its state in 32."""
+
+    def __init__(self, die_after: int | None = None, **options: Any) -> None:
+        super().__init__(die_after, **options)
+        self.bfloat16()
+
+    def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
+        return super().training_step([one.bfloat16() for one in batch], index)
+
+    def validation_step(self, batch: list[torch.Tensor], index: int) -> None:
+        return super().validation_step([one.bfloat16() for one in batch], index)
+
+    def configure_optimizers(self) -> Any:
+        trained = (one for one in self.parameters() if one.requires_grad)
+        return torch.optim.NAdam(trained, lr=1e-2)
+
+    def weights(self) -> list[bytes]:
+        return [value.detach().float().numpy().tobytes() for value in self.state_dict().values()]
+
+
+class Unfreeze(lightning.callbacks.BaseFinetuning):
+    """Trains the first layers from the second epoch on."""
+
+    def freeze_before_training(self, net: Net) -> None:
+        self.freeze(net.layers[:2], train_bn=False)
+
+    def finetune_function(self, net: Net, epoch: int, optimizer: Any) -> None:
+        if epoch == 1:
+            self.unfreeze_and_add_param_group(net.layers[:2], optimizer, lr=1e-3)
+
+
+@pytest.mark.parametrize("kind", [Net, Halves])
+@pytest.mark.parametrize("died", [4, 6, 8, 12, 14])
+def test_a_layer_that_was_unfrozen_is_trained_again(tmp_path: Path, kind: Any, died: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    def made(die_after: int | None = None) -> Any:
+        lightning.seed_everything(7, verbose=False)
+        return kind(die_after)
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, made(died), MvcsCallback(repo, every=1), Unfreeze())
+        callback = MvcsCallback(repo, every=1)
+        again = fit(tmp_path, made(), callback, Unfreeze())
+        assert callback.restored.commit.step == died - 1
+        assert again.weights() == fit(tmp_path, made(), Unfreeze(), enable_checkpointing=False).weights()
