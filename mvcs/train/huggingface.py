@@ -18,6 +18,7 @@ from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
+from mvcs.train.state.optimizers import keep_exact
 
 # What the trainer calls them in a folder of its own.
 _FILES = {
@@ -82,7 +83,7 @@ class MvcsCallback(TrainerCallback):
         (folder / _STATE).write_text(json.dumps(self._loaded["trainer"], sort_keys=True))
         if Process.of(self._options).rng:
             torch.save(_generators(), folder / _GENERATORS)
-        self._loaded.clear()
+        self._loaded = {name: self._loaded[name] for name in self._loaded if name == "optimizer"}
         return str(folder)
 
     def on_train_begin(
@@ -97,6 +98,9 @@ class MvcsCallback(TrainerCallback):
         if not self._ready or self.checkpointer is None:
             self._close()
             self.checkpointer = self._made()
+        loaded, self._loaded = self._loaded.pop("optimizer", None), {}
+        if loaded and state.global_step:
+            keep_exact("optimizer", kwargs["optimizer"], loaded, "the newest commit")
         self._live = {**kwargs, "trainer": state, "scaler": getattr(kwargs["optimizer"], "scaler", None)}
         self._seen, self._ready, self._running = state.global_step, False, True
         self.checkpointer.__enter__()

@@ -20,7 +20,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from mvcs.errors import UsageError, some_of
 from mvcs.train.state.host_copies import PLAIN_TYPES
 from mvcs.train.state.placement import placed_like
-from mvcs.train.state.stateful import ModelProvider
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -121,9 +120,8 @@ class Optimizers:
         """Return the parameters of all modules by their paths in a state, tied ones by each of theirs."""
         found: dict[str, torch.Tensor] = {}
         for name, part in self._parts.items():
-            module = part.module() if isinstance(part, ModelProvider) and callable(part.module) else part
-            if isinstance(module, nn.Module):
-                for place, parameter in module.named_parameters(remove_duplicate=False):
+            if isinstance(part, nn.Module):
+                for place, parameter in part.named_parameters(remove_duplicate=False):
                     # A compiled module puts itself in between.
                     found[f"{name}.{place.replace('_orig_mod.', '')}"] = parameter
         return found

@@ -304,3 +304,32 @@ def test_a_killed_run_has_no_end(tmp_path: Path) -> None:
             train(tmp_path, seeded(10), callback)
         callback._close()
         assert [commit.step for commit in repo.log()] == [7, 3]
+
+
+class Halves(Net):
+    """The same in 16 bits."""
+
+    def __init__(self, die_after: int | None = None) -> None:
+        super().__init__(die_after)
+        self.bfloat16()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return super().forward(x.bfloat16(), labels.bfloat16())
+
+    def weights(self) -> list[bytes]:
+        return [value.detach().float().numpy().tobytes() for value in self.state_dict().values()]
+
+
+def test_states_of_32_bits_beside_weights_of_16_stay_so(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    def made(die_after: int | None = None) -> Halves:
+        torch.manual_seed(7)
+        return Halves(die_after)
+
+    options = {"optim": "adafactor", "eval_strategy": "no"}
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            train(tmp_path, made(7), MvcsCallback(repo, every=1), **options)
+        resumed = train(tmp_path, made(), MvcsCallback(repo, every=1), **options)
+        assert resumed.weights() == train(tmp_path, made(), **options).weights()
