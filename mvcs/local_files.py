@@ -7,7 +7,9 @@ import os
 import pathlib
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,14 +19,14 @@ from mvcs.processes import Process
 
 GRACE_SECONDS = 24 * 3600
 LOCK_SECONDS = 20.0  # what is done under a lock takes milliseconds
-TEMPORARY, JOURNAL, FOLDER = "tmp", "journal", "folder"
+TEMPORARY, JOURNAL, FOLDER, SCRATCH = "tmp", "journal", "folder", "scratch"
 # One machine at a time has such a disk: what its earlier boots began there has ended.
 _OWN_DISKS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "overlay", "tmpfs"}
 )
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _held_long: set[pathlib.Path] = set()
-_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal|folder)")
+_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal|folder|scratch)")
 
 
 class HeldError(StorageError):
@@ -93,6 +95,37 @@ def remove_begun(folder: pathlib.Path) -> None:
             os.close(descriptor)
 
 
+@contextlib.contextmanager
+def scratch_folder(*places: pathlib.Path | None) -> Iterator[pathlib.Path]:
+    """Make a folder for as long as a block runs, in the first of some places that can be written.
+
+    After these comes where the system has temporary files. A process that is killed leaves its folder;
+    whoever makes one there later removes it.
+
+    Raises:
+        StorageError: it can be made nowhere.
+    """
+    for place in filter(None, (*places, pathlib.Path(tempfile.gettempdir()))):
+        sweep_scratch(place)
+        folder = place / temporary_name(SCRATCH)
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            failed = StorageError(f"cannot make '{folder}': {(error.strerror or str(error)).lower()}")
+            continue
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    raise failed
+
+
+def sweep_scratch(place: pathlib.Path) -> list[str]:
+    """Remove such folders that killed processes left in a place; return their names."""
+    return _left(place, SCRATCH, GRACE_SECONDS, _removed_tree)
+
+
 def left_behind(folder: pathlib.Path, kind: str, grace: float) -> list[str]:
     """Return the names of the files directly in a folder whose makers will never need them again.
 
@@ -121,7 +154,7 @@ def _left_in(folder: int, kind: str, grace: float, chosen: Callable[[int, str], 
         with os.scandir(folder) as entries:
             makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
         gone = {name: _is_gone(maker, folder) for name, maker in makers}
-        is_made = stat.S_ISDIR if kind == FOLDER else stat.S_ISREG
+        is_made = stat.S_ISDIR if kind in (FOLDER, SCRATCH) else stat.S_ISREG
         left = [name for name in gone if _is_left(folder, name, is_made, gone[name], grace)]
         return [name for name in left if chosen(folder, name)]
     except OSError:
@@ -160,6 +193,11 @@ def _removed(folder: int, name: str) -> bool:
         os.unlink(name, dir_fd=folder)
         return True
     return False
+
+
+def _removed_tree(folder: int, name: str) -> bool:
+    shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+    return True
 
 
 def _removed_folder(folder: int, name: str) -> bool:

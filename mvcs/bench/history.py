@@ -1,6 +1,5 @@
 """What a whole run costs as a history: every checkpoint committed, sizes from the bytes that were written."""
 
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.checkpoint import Role
 from mvcs.commits import Mechanisms
 from mvcs.local import Trust, find
+from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.reports import ClassInfo, CommitDetails, Report
 from mvcs.repository import Repository
@@ -104,7 +104,7 @@ def commit_all(
     found, mechanisms = checkpoints(folder)[:: every or 1], Mechanisms.without(without)
     progress.start("committing", len(found), "checkpoints")
     commits, settings = [], None
-    with _scratch() as place, with_mechanisms(place, mechanisms) as repository:
+    with _scratch(folder) as place, with_mechanisms(place, mechanisms) as repository:
         for checkpoint in found:
             started = time.perf_counter()
             name = NAME + checkpoint.path.suffix
@@ -125,11 +125,11 @@ def commit_all(
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def _scratch(folder: Path) -> Iterator[Path]:
     """Give the folder of a new repository, and remove it at the end."""
-    with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as scratch:
+    with scratch_folder(folder) as scratch:
         Repository.init(scratch).close()
-        yield Path(scratch)
+        yield scratch
 
 
 def committed_step(step: int, details: CommitDetails, seconds: float) -> CommittedStep:

@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from torch import nn
 
@@ -20,6 +19,7 @@ from mvcs.bench.runs.schedules import is_constant
 from mvcs.bench.runs.tasks import Task
 from mvcs.commits import Mechanisms
 from mvcs.errors import MvcsError
+from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
@@ -64,7 +64,7 @@ def replay_run(
         if is_constant(task.schedule, before.step, after.step, recorded[-1].step)
     ]
     progress.start("committing", len(found), "checkpoints")
-    with _place(out, terms) as (place, originals), one_thread(_SEED):
+    with _place(folder, out, terms) as (place, originals), one_thread(_SEED):
         records = Records(place / "results.json", setting)
         with _repository(place / "repository", Mechanisms.without(terms.without)) as repository:
             run = _Replay(task, repository, records, originals, setting)
@@ -75,11 +75,11 @@ def replay_run(
 
 
 @contextmanager
-def _place(out: Path | None, terms: BoundedTerms) -> Iterator[tuple[Path, Path]]:
+def _place(folder: Path, out: Path | None, terms: BoundedTerms) -> Iterator[tuple[Path, Path]]:
     """Give a folder for this bound, and budget, and a file for what all share."""
     if out is None:
-        with TemporaryDirectory(prefix="mvcs-bench-") as scratch:
-            yield Path(scratch), Path(scratch) / "originals.json"
+        with scratch_folder(folder) as scratch:
+            yield scratch, scratch / "originals.json"
         return
     place = out / terms.name
     place.mkdir(parents=True, exist_ok=True)

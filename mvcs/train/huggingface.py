@@ -1,11 +1,10 @@
 """Hugging Face Transformers: a callback that commits a run of the `Trainer` and resumes it."""
 
 import atexit
+import contextlib
 import dataclasses
 import json
-import pathlib
 import random
-import tempfile
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mvcs.errors import UsageError
+from mvcs.local_files import scratch_folder
 from mvcs.repository import Repository
 from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_part
 from mvcs.train.checkpointer import Checkpointer
@@ -53,7 +53,7 @@ class MvcsCallback(TrainerCallback):
         self._options = options
         self._live: dict[str, Any] = {}
         self._loaded: dict[str, Any] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = contextlib.ExitStack()
         self._running = self._ready = False
         self._seen = 0
 
@@ -65,7 +65,7 @@ class MvcsCallback(TrainerCallback):
     def resume(self) -> str | None:
         """Return a folder for `resume_from_checkpoint` with the newest whole state, or None without one.
 
-        It lies where temporary files do, takes as much as the state, and is deleted as the first step begins.
+        It lies in `.mvcs`, takes as much as the state, and is deleted as the first step begins.
 
         Raises:
             MvcsError: the state cannot be read, or is none of such a run.
@@ -75,8 +75,8 @@ class MvcsCallback(TrainerCallback):
         if not self.checkpointer.resume():
             return None
         check_kind(self._loaded, {"trainer"}, "the Hugging Face trainer")
-        self._folder = tempfile.TemporaryDirectory(prefix="mvcs-resume-")
-        folder = pathlib.Path(self._folder.name)
+        top = self._repo.top
+        folder = self._folder.enter_context(scratch_folder(None if top is None else top / ".mvcs"))
         for name, file in _FILES.items():
             if self._loaded.get(name):
                 torch.save(self._loaded[name], folder / file)
@@ -167,9 +167,7 @@ class MvcsCallback(TrainerCallback):
 
     def _clean_up(self) -> None:
         # The trainer has read all of it when the first step begins, generators last.
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        self._folder.close()
 
     def _close(self) -> None:
         atexit.unregister(self._close)

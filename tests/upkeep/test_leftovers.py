@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -10,7 +13,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import NotFoundError, StorageError
-from mvcs.local_files import maker_of
+from mvcs.local_files import SCRATCH, maker_of, scratch_folder
 from mvcs.processes import Process
 from mvcs.store.backend.local import LocalBackend
 from mvcs.upkeep.collecting.leftovers import remove_leftovers
@@ -19,6 +22,21 @@ from tests.store import dying
 from tests.store.dying import Nursery, state
 from tests.store.faults import Disk
 
+# Runs a command, and kills it when it opens its first file after it has made a folder to work in.
+KILLED_AT_WORK = """
+import os, signal, sys
+from mvcs.cli import main
+is_made = False
+
+def look(event, arguments):
+    global is_made
+    if is_made and event == "open":
+        os.kill(os.getpid(), signal.SIGKILL)
+    is_made = is_made or (event == "os.mkdir" and str(arguments[0]).endswith(".scratch"))
+
+sys.addaudithook(look)
+main(sys.argv[1:])
+"""
 DAY = 24 * 3600
 YEAR = 365 * DAY
 
@@ -448,3 +466,65 @@ def test_what_another_push_came_to_need_stays(pushing, nursery, tmp_path):
         assert repo.fsck().problems == []
         assert repo.checkout("side", numpy=True)["step"] == 2
     assert hidden(pushing) == []
+
+
+@pytest.fixture(scope="module")
+def five_steps(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("steps")
+    weights = np.random.default_rng(0).normal(size=5000).astype(np.float32)
+    with Repository.init(folder) as repo:
+        for step in range(5):
+            repo.commit({"w": weights + np.float32(step * 1e-3)}, step=step)
+        repo.set_retention(last=1, force=True)
+    return folder
+
+
+def scratch_folders(folder):
+    return [path.name for path in folder.iterdir() if maker_of(path.name, SCRATCH)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compact --max-depth 1",
+        "compact --max-depth 1 --dry-run",
+        "retention apply --dry-run --force",
+        "repair --dry-run",
+    ],
+)
+def test_a_killed_command_leaves_nothing_where_temporary_files_lie(tmp_path, five_steps, words):
+    folder, temporary = tmp_path / "run", tmp_path / "tmp"
+    shutil.copytree(five_steps, folder)
+    temporary.mkdir()
+    command = [sys.executable, "-c", KILLED_AT_WORK, *words.split()]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    assert subprocess.run(command, cwd=folder, env=environment, check=False).returncode == -9
+    assert list(temporary.iterdir()) == []
+    assert len(scratch_folders(folder / ".mvcs")) == 1
+    with Repository.open(folder) as repo:
+        assert not repo.fsck().problems
+        repo.gc(execute=True)
+    assert scratch_folders(folder / ".mvcs") == []
+
+
+def test_a_scratch_folder_goes_with_its_block_and_others_with_their_makers(tmp_path):
+    gone = Process(Process.current().machine, 1, 1)
+    left = tmp_path / f".mvcs-{gone}-{'0' * 16}.scratch"
+    (left / "packs/ab").mkdir(parents=True)
+    (left / "outside").symlink_to(tmp_path / "mine")
+    (tmp_path / "mine").mkdir()
+    with scratch_folder(tmp_path) as ours, scratch_folder(tmp_path) as beside:
+        assert not left.exists()
+        (ours / "file").touch()
+        assert {ours, beside, tmp_path / "mine"} == set(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine"]
+
+
+def test_where_a_place_cannot_be_written_the_next_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "file").touch()
+    with scratch_folder(tmp_path / "file", None) as folder:
+        assert folder.parent == tmp_path
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with pytest.raises(StorageError, match="cannot make"), scratch_folder():
+        pass

@@ -5,7 +5,6 @@ import hashlib
 import json
 import pathlib
 import random
-import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from mvcs.delta import CodeCoder
 from mvcs.errors import StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal, LocalRecords, forget_background
+from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
@@ -31,7 +31,6 @@ from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_PREFIX = "mvcs-compact-"
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,8 @@ class Compaction:
         with CompactionSteps.opened(place.local, self._terms) as steps:
             remove_unfinished(place, steps.abandoned)
             try:
-                with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-                    found = self._run_journaled(pathlib.Path(folder), steps)
+                with scratch_folder(place.local) as folder:
+                    found = self._run_journaled(folder, steps)
             except StorageError as error:
                 if _is_full(error):
                     remove_unfinished(place, steps.packs)
@@ -116,8 +115,7 @@ class Compaction:
 
     def rehearse(self) -> CompactReport:
         """Do all of it in a folder of its own, and keep nothing."""
-        with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-            top = pathlib.Path(folder)
+        with scratch_folder(self.session.place.local) as top:
             backend = Overlay(self.session.place.backend, LocalBackend(top / "kept"))
             work = self._work(ObjectStore(backend, self.session.place.memory), top / "read")
             # So that each rehearsal gives one answer: bases go by the names of packs.

@@ -1,9 +1,7 @@
 """Retention applied: commits that stay are stored without what goes, drops are recorded, and refs move."""
 
-import pathlib
 import random
 import secrets
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +14,7 @@ from mvcs.delta import CodeCoder
 from mvcs.errors import ConflictError, CorruptionError
 from mvcs.history import Revision
 from mvcs.local import Journal
+from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
@@ -121,8 +120,8 @@ class LettingGo:
         """Do all of it in a folder of its own, and keep nothing."""
         found = NOTHING
         if self._without or self.there:
-            with tempfile.TemporaryDirectory(prefix="mvcs-retention-") as folder:
-                backend = Overlay(self.kept.store.backend, LocalBackend(pathlib.Path(folder)))
+            with scratch_folder(self.kept.session.place.local) as folder:
+                backend = Overlay(self.kept.store.backend, LocalBackend(folder))
                 salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
                 work = self._work(ObjectStore(backend, self.kept.store.memory), None, salts)
                 found = work.run(lambda: None, publish=False)

@@ -1,8 +1,7 @@
 """What a state would restore to from a bounded commit, though none is made."""
 
-import tempfile
-
 from mvcs.checkpoint import Captured, Role, capture_state, rebuild_state, roles_of, torch_tensor
+from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId
 from mvcs.quantize import QuantizerConfig
 from mvcs.repository import Repository
@@ -22,7 +21,7 @@ def bounded_copy(state: object, quantizer: QuantizerConfig, *, only_moments: boo
         StateError: something in the state cannot be stored.
         StorageError: the temporary folder is full.
     """
-    with tempfile.TemporaryDirectory(prefix="mvcs-probe-") as folder, Repository.init(folder) as scratch:
+    with scratch_folder() as folder, Repository.init(folder) as scratch:
         scratch.config_set("retention.exact_layers", "0")
         scratch.commit(state, quantizer=quantizer)
         found = scratch.checkout()

@@ -17,7 +17,7 @@ from mvcs.local import (
     packs_to_go_on_with,
     read_head,
 )
-from mvcs.local_files import maker_of, sweep
+from mvcs.local_files import maker_of, sweep, sweep_scratch
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.store import (
     CONDEMNED_PACKS,
@@ -41,6 +41,7 @@ def remove_leftovers(place: Place) -> None:
     if place.local is None:
         return
     sweep(place.local)
+    sweep_scratch(place.local)
     sweep(place.local / RECORDS_FOLDER)
     for found in journal_remains(place.local):
         with contextlib.suppress(MvcsError, OSError):

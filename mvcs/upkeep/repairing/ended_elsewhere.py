@@ -2,13 +2,13 @@
 
 import contextlib
 import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.local import INCOMING_FOLDER
+from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.remotes import BrokenCommits, Brought, Drops, OtherEndings, TransferSide
 from mvcs.reports import Mended
@@ -133,5 +133,5 @@ class EndedElsewhere:
         if self.aside is not None:
             yield self.local / INCOMING_FOLDER
             return
-        with tempfile.TemporaryDirectory(prefix="mvcs-repair-") as folder:
-            yield pathlib.Path(folder)
+        with scratch_folder(self.local) as folder:
+            yield folder

@@ -5,14 +5,13 @@ kept aside. So a repair can be stopped anywhere, run again, and run beside write
 """
 
 import contextlib
-import pathlib
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
 from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
+from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.refs import RefStore
 from mvcs.reports import FsckReport, Loss, Mended, RepairReport
@@ -111,8 +110,8 @@ class Repair:
         if execute:
             yield self.place.backend
             return
-        with tempfile.TemporaryDirectory(prefix="mvcs-repair-") as folder:
-            yield Rehearsal(self.place.backend, pathlib.Path(folder))
+        with scratch_folder(self.place.local) as folder:
+            yield Rehearsal(self.place.backend, folder)
 
     def _suspects(self) -> set[PackKey]:
         """Return the packs that checks found damaged; where none found any, everything is checked first."""
