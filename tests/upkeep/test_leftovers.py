@@ -487,7 +487,6 @@ def scratch_folders(folder):
     "words",
     [
         "compact --max-depth 1",
-        "compact --max-depth 1 --dry-run",
         "retention apply --dry-run --force",
         "repair --dry-run",
     ],
