@@ -200,3 +200,16 @@ class StorageError(MvcsError, OSError):
     """The disk or the network refused an operation."""
 
     exit_code = 7
+
+
+def denied(error: BaseException | None) -> PermissionError | None:
+    """Return the error of the system behind another where permissions are the reason."""
+    while error is not None and not isinstance(error, PermissionError):
+        error = error.__cause__
+    return error
+
+
+def raise_if_denied(error: BaseException) -> None:
+    """Raise an error again that comes of permissions: whoever may not read a file finds no damage in it."""
+    if denied(error):
+        raise error

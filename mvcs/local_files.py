@@ -5,8 +5,10 @@ import errno
 import fcntl
 import os
 import pathlib
+import pwd
 import re
 import secrets
+import shlex
 import shutil
 import stat
 import tempfile
@@ -250,11 +252,45 @@ def read_file(path: pathlib.Path, limit: int) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StorageError(f"cannot read '{path}': {(error.strerror or str(error)).lower()}") from error
+        raise _refusal("read", path, error) from error
     if data is None:
         reason = f"it has more than {limit} bytes" if stat.S_ISREG(found.st_mode) else "it is not a file"
         raise StorageError(f"cannot read '{path}': {reason}", hint="move it away")
     return data
+
+
+def permission_hint(path: pathlib.Path) -> str:
+    """Return whose a path is that this process may not use, or a folder on the way, and what to do."""
+    place = pathlib.Path(os.path.abspath(path))  # noqa: PTH100 - links stay
+    while True:
+        try:
+            found = place.stat()
+            break
+        except OSError:
+            place = place.parent
+    if not stat.S_ISDIR(found.st_mode) and os.access(place, os.R_OK | os.W_OK):
+        place = place.parent
+        found = place.stat()
+    owner, mode = _user(found.st_uid), stat.filemode(found.st_mode)
+    if found.st_uid == os.geteuid():
+        return f"'{place}' is yours ({mode}): 'chmod u+rwX {shlex.quote(str(place))}' lets you in"
+    return (
+        f"'{place}' belongs to {owner} ({mode}), and you are {_user(os.geteuid())}: "
+        f"if you share its group, {owner} lets you in with 'chmod -R g+rwX', and 'umask 002' from then on"
+    )
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _refusal(what: str, path: pathlib.Path, error: OSError, hint: str | None = None) -> StorageError:
+    if isinstance(error, PermissionError):
+        hint = permission_hint(path)
+    return StorageError(f"cannot {what} '{path}': {(error.strerror or str(error)).lower()}", hint=hint)
 
 
 def _content(descriptor: int, size: int) -> bytes:
@@ -284,7 +320,7 @@ def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> No
         if durable:
             sync_folder(path.parent)
     except OSError as error:
-        raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+        raise _refusal("write", path, error) from error
 
 
 def append_to(path: pathlib.Path, data: bytes) -> None:
@@ -319,8 +355,7 @@ def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         hint = "move it away" if error.errno in (errno.EISDIR, errno.ELOOP) else None
-        why = (error.strerror or str(error)).lower()
-        raise StorageError(f"cannot lock '{path}': {why}", hint=hint) from error
+        raise _refusal("lock", path, error, hint) from error
     try:
         _take(descriptor, path, patience)
         yield

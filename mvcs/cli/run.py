@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shlex
 import sys
@@ -15,7 +16,7 @@ from mvcs.addresses import without_secrets
 from mvcs.cli import exits
 from mvcs.cli.group import OutputClosedError, root
 from mvcs.cli.terminal import screen_for
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import MvcsError, UsageError, denied
 from mvcs.ui import printable
 
 COMPLETION = "_MVCS_COMPLETE"  # a shell that sets it wants to complete a line
@@ -149,7 +150,8 @@ class Failure:
         """Return how `error` is shown."""
         match error:
             case MvcsError():
-                return cls(_kind(error), error.message, error.hint, error.exit_code, _kept(error))
+                hint = error.hint or _access_hint(error)
+                return cls(_kind(error), error.message, hint, error.exit_code, _kept(error))
             case click.UsageError():
                 return cls(
                     "usage",
@@ -162,13 +164,23 @@ class Failure:
             case OSError():
                 where = f": '{error.filename}'" if error.filename else ""
                 reason = without_secrets(f"{(error.strerror or str(error)).lower()}{where}")
-                return cls("storage", reason, None, exits.STORAGE)
+                return cls("storage", reason, _access_hint(error), exits.STORAGE)
             case MemoryError():
                 hint = "run it on a machine with more memory, or on less at a time"
                 return cls("failed", "this machine's memory is not enough", hint, exits.FAILED)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
         return cls("unexpected", without_secrets(f"unexpected {text}"), hint, exits.FAILED)
+
+
+def _access_hint(error: Exception) -> str | None:
+    """Return whose the path is that permissions keep from us; None where they are not the reason."""
+    cause = denied(error)
+    if cause is None or not isinstance(cause.filename, str):
+        return None
+    from mvcs.local_files import permission_hint
+
+    return permission_hint(pathlib.Path(cause.filename))
 
 
 def _expected(error: Exception) -> Exception:

@@ -4,7 +4,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, StorageError, UsageError
+from mvcs.errors import CorruptionError, StorageError, UsageError, raise_if_denied
 from mvcs.local.head_log import REF, HeadLog
 from mvcs.local_files import read_file, replace_file
 from mvcs.objects import ObjectId, checksum
@@ -77,11 +77,13 @@ def read_head(local: pathlib.Path) -> Head:
 
     Raises:
         CorruptionError: the file is missing or damaged.
+        StorageError: it may not be read.
     """
     path = local / HEAD
     try:
         data = read_file(path, MAX_BYTES)
     except StorageError as error:
+        raise_if_denied(error)
         raise CorruptionError(f"{error.message}, and it is HEAD", hint=_moved_away(local)) from error
     if data is None:
         raise CorruptionError(

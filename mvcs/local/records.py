@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from mvcs.errors import CorruptionError, StorageError
+from mvcs.errors import CorruptionError, StorageError, raise_if_denied
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects import checksum
 from mvcs.store import make_folder
@@ -35,6 +35,7 @@ class LocalRecords:
 
         Raises:
             CorruptionError: it is damaged.
+            StorageError: it may not be read.
         """
         if self._folder is None:
             return None
@@ -44,6 +45,7 @@ class LocalRecords:
             data = read_file(path, MAX_BYTES)
             value = None if data is None else json.loads(_whole(data))
         except (StorageError, ValueError, RecursionError) as error:
+            raise_if_denied(error)
             raise CorruptionError(f"'{path}' is damaged: {error}", hint=mend) from error
         if data is not None and not isinstance(value, dict):
             raise CorruptionError(f"'{path}' is damaged: it holds no object", hint=mend)

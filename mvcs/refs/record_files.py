@@ -12,7 +12,7 @@ from mvcs.refs.record import MAX_RECORD, RefRecord, digest_of
 from mvcs.store import NO_FILE, Backend
 
 # What a disk says of one file, and not of all of them or of this process.
-_OF_ONE_FILE = NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
+_OF_ONE_FILE = NO_FILE | {errno.EIO, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 _GAP = 8  # records in a row that are not all lost where later ones are there
 _MOST_STEPS = 64  # beyond which a listing costs less

@@ -11,7 +11,7 @@ from typing import IO
 
 from mvcs.delta import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
-from mvcs.local_files import sweep, sweep_begun, sync_folder, temporary_name
+from mvcs.local_files import permission_hint, sweep, sweep_begun, sync_folder, temporary_name
 from mvcs.store.backend.base import TEMPORARY_FOLDER, Backend, Names
 from mvcs.store.backend.begun_folder import begin_folder
 from mvcs.store.backend.odd_files import ODD_HINT
@@ -21,7 +21,6 @@ _HINTS = {
     errno.ENOSPC: "free some space and run the command again; nothing that was stored is lost",
     errno.EDQUOT: "the quota is used up; free some space and run the command again",
     errno.EROFS: "the file system is read-only; choose another place with --store",
-    errno.EACCES: "check the permissions of the folder",
     errno.EEXIST: ODD_HINT,
     errno.EISDIR: ODD_HINT,
     errno.ENOTDIR: ODD_HINT,
@@ -370,5 +369,5 @@ def _translated(verb: str, path: pathlib.Path) -> Iterator[None]:
         raise NotFoundError(f"cannot {verb} '{path}': no such file") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        hint = _HINTS.get(error.errno or 0)
+        hint = permission_hint(path) if error.errno == errno.EACCES else _HINTS.get(error.errno or 0)
         raise StorageError(f"cannot {verb} '{path}': {reason.lower()}", hint=hint) from error

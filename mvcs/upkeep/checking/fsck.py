@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, raise_if_denied
 from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
 from mvcs.objects import ObjectId, short_id
@@ -130,6 +130,7 @@ class Fsck:
         objects: Sequence[str] = (),
     ) -> None:
         """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
+        raise_if_denied(error)
         self._found.append((Problem(kind, subject, error.message, _advice(error), list(objects)), pack))
 
     def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:

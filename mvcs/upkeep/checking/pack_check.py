@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, islice
 
 from mvcs.delta import Content
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, raise_if_denied
 from mvcs.history import Revision
 from mvcs.machine import processors
 from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
@@ -381,8 +381,10 @@ class PackCheck:
         return name in self.reached and self.store.catalog.known(name) is None
 
     def _wrong(self, path: str, error: MvcsError) -> None:
+        raise_if_denied(error)
         self._faults.setdefault(path, Fault(error)).reasons.setdefault(error.message)
 
     def _lost(self, path: str, identifier: ObjectId, error: MvcsError) -> None:
+        raise_if_denied(error)
         self._unreadable.setdefault(half(identifier), Cause(path, is_missing=False))
         self._faults.setdefault(path, Fault(error)).objects.setdefault(identifier)
