@@ -18,8 +18,8 @@ import contextlib, io, json, sys
 from mvcs.cli import main
 found = []
 for words in json.load(sys.stdin):
-    said = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(None):
+    said, shown = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):
         code = main(words)
         said.flush()
     found.append([code, said.buffer.getvalue().decode()])
