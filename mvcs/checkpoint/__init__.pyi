@@ -2,7 +2,7 @@ from .chosen_files import link_instead_error, missing_error
 from .commit_names import committed_name, refuse_unfit
 from .files import capture_files, export_file
 from .folder_walk import FolderWalk, FoundKind, KnownFiles
-from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
+from .formats.detection import SUFFIXES, format_as_it_is, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY, can_hold
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
@@ -54,6 +54,7 @@ __all__ = [
     "export_file",
     "file_kind",
     "filled_tensor",
+    "format_as_it_is",
     "format_in",
     "format_of",
     "is_called_file",

@@ -2,14 +2,15 @@
 
 import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from mvcs.checkpoint.chosen_files import Chosen, choose
 from mvcs.checkpoint.export import export_to
 from mvcs.checkpoint.folder_walk import NO_FILES, KnownFiles
-from mvcs.checkpoint.formats.detection import SUFFIXES, format_in, format_of
+from mvcs.checkpoint.formats.detection import format_in, format_of
 from mvcs.checkpoint.formats.npz_file import capture_npz
-from mvcs.checkpoint.formats.safetensors_file import capture_safetensors
+from mvcs.checkpoint.formats.safetensors_file import capture_odd_safetensors, capture_safetensors
 from mvcs.checkpoint.ignore_rules import IGNORE_FILE
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.collector import Collector
@@ -19,7 +20,6 @@ from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.checkpoint.written_files import durable_file
 from mvcs.errors import (
     FileFormatError,
-    MvcsError,
     StateError,
     UnsafeFileError,
     UsageError,
@@ -31,6 +31,7 @@ __all__ = ["capture_files", "export_file", "format_of"]
 
 _SHOWN = 50  # files of a folder that one error names
 _READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
+Reader = Callable[[StampedFile, str, Collector], FileEntry]
 _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
 
 
@@ -46,9 +47,9 @@ def capture_files(
 ) -> Captured:
     """Take checkpoint files apart; folders are walked.
 
-    A named file must be of a known format; what torch.save wrote is known by its content. Inside a folder,
-    files of other formats and files that cannot be read without running code are kept as they are, byte for
-    byte, and noted.
+    What torch.save wrote is known by its content. Files of other formats, those that cannot be read without
+    running code, and those that hold more than a format has, are kept as they are, and their tensors as such
+    where they are found. Of a file of a known format, or one that is named, a note says so, once.
 
     Args:
         paths: files and folders.
@@ -64,12 +65,9 @@ def capture_files(
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
             link leaves its folder; paths could not be restored on every system; or a file of torch.save
             is there, and torch is not installed.
-        FileFormatError: files are not what their suffixes say, or named files are of no known format; the
-            error names each.
+        FileFormatError: files are not what their suffixes say; the error names each.
         ConflictError: a file was written meanwhile, or a link stands where the commit before has files; the
             error names it.
-        UnsafeFileError: a named file asks to run code; none was run.
-        StateError: a named file holds a kind of value that cannot be stored.
     """
     chosen, notes = choose(paths, top, names, found_before, known, any_names=any_names)
     if not chosen:
@@ -79,8 +77,9 @@ def capture_files(
     entries, refused = [], []
     for file in chosen:
         try:
-            entries.append(_capture(file, files[file.name], collector, notes, plain=plain))
-        except (FileFormatError, StateError) as error:
+            is_new = file.name not in known.bytewise
+            entries.append(_capture(file, files[file.name], collector, notes, plain=plain, is_new=is_new))
+        except FileFormatError as error:
             refused.append(error)
     if refused:
         raise _all_refused(refused)
@@ -100,55 +99,61 @@ def _why_none(top: pathlib.Path) -> str | None:
     return f"'{IGNORE_FILE}' may leave all of it out; a file that is named is committed all the same"
 
 
-def _all_refused(errors: Sequence[FileFormatError | StateError]) -> FileFormatError | StateError:
+def _all_refused(errors: Sequence[FileFormatError]) -> FileFormatError:
     if len(errors) == 1:
         return errors[0]
-    kinds = {type(error) for error in errors}
-    kind = kinds.pop() if len(kinds) == 1 else FileFormatError
     reasons = some_of([error.message for error in errors], _SHOWN, "; ")
-    hints = {error.hint for error in errors}
-    return kind(
-        f"{len(errors)} files cannot be read: {reasons}", hint=hints.pop() if len(hints) == 1 else None
-    )
+    return FileFormatError(f"{len(errors)} files cannot be read: {reasons}")
 
 
 def _capture(
-    chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str], *, plain: bool
+    chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str], *, plain: bool, is_new: bool
 ) -> FileEntry:
     claimed = format_of(file.path)
-    reader = _reader(claimed if chosen.found_before else format_in(file), chosen.name)
-    if reader is None and chosen.named and not plain:
-        raise FileFormatError(
-            f"'{file.path}' is not of a format that mvcs reads",
-            hint=f"the formats are {', '.join(SUFFIXES)}, and what torch.save wrote by any name",
-        )
-    if reader is None:
+    kind = claimed if chosen.found_before else format_in(file)
+    if kind is None:
+        if chosen.named and is_new:
+            notes.append(f"'{chosen.name}' is kept as it is: it is not of a format that mvcs reads")
         return _opaque(chosen, file, collector)
+    reader, loosely = _readers(kind, chosen.name)
     mark = collector.mark()
     try:
         return reader(file, chosen.name, collector)
     except (FileFormatError, StateError) as error:
         # Half of a file says nothing about the whole.
         file.check()
-        kept_before = plain or chosen.found_before
-        if not kept_before and (chosen.named or _is_damage(claimed, error)):
+        damaged = claimed is not None and not isinstance(error, UnsafeFileError | StateError)
+        if damaged and not plain and not chosen.found_before:
             raise
         collector.undo(mark)
-        notes.append(f"'{chosen.name}' is kept as it is: {error.message}")
+        entry = _opaque(chosen, file, collector) if damaged else _kept(chosen, file, collector, loosely)
+        if is_new:
+            how = ", and its tensors as such" if entry.format is FileFormat.BINARY else ""
+            notes.append(f"'{chosen.name}' is kept as it is{how}: {error.message}")
+        return entry
+
+
+def _kept(chosen: Chosen, file: StampedFile, collector: Collector, loosely: Reader) -> FileEntry:
+    """Keep a file byte for byte, and its tensors as such where they are found."""
+    mark = collector.mark()
+    try:
+        return loosely(file, chosen.name, collector)
+    except (FileFormatError, StateError):
+        file.check()
+        collector.undo(mark)
         return _opaque(chosen, file, collector)
 
 
-def _is_damage(claimed: FileFormat | None, error: MvcsError) -> bool:
-    return claimed is not None and not isinstance(error, UnsafeFileError | StateError)
-
-
-def _reader(kind: FileFormat | None, name: str) -> Callable[[StampedFile, str, Collector], FileEntry] | None:
+def _readers(kind: FileFormat, name: str) -> tuple[Reader, Reader]:
+    """Return what takes a file of a format apart, and what finds the tensors of an odd one."""
     if kind is FileFormat.TORCH:
         with needing_torch(f"reading '{name}'", hint=_READABLE):
-            from mvcs.checkpoint.torch_files.torch_file import capture_torch
+            from mvcs.checkpoint.torch_files.torch_file import capture_loosely, capture_torch
 
-        return capture_torch
-    return {FileFormat.SAFETENSORS: capture_safetensors, FileFormat.NPZ: capture_npz}.get(kind)  # type: ignore[arg-type]  # None is no key
+        return capture_torch, capture_loosely
+    if kind is FileFormat.SAFETENSORS:
+        return capture_safetensors, capture_odd_safetensors
+    return capture_npz, partial(capture_npz, loosely=True)
 
 
 def _opaque(chosen: Chosen, file: StampedFile, collector: Collector) -> FileEntry:

@@ -59,10 +59,12 @@ class KnownFiles:
     Attributes:
         names: their paths in it.
         places: where those lie that were committed under another name, with that.
+        bytewise: those of `names` that no format holds, so that they are kept as they are; it was said once.
     """
 
     names: frozenset[str] = frozenset()
     places: Mapping[pathlib.Path, str] = field(default_factory=dict)
+    bytewise: frozenset[str] = frozenset()
 
     @cached_property
     def folders(self) -> frozenset[str]:

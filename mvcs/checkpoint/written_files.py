@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from mvcs.checkpoint.formats.layout import write_laid_out
 from mvcs.checkpoint.formats.npz_writing import write_npz
 from mvcs.checkpoint.formats.safetensors_file import write_safetensors
 from mvcs.checkpoint.state.content_reader import ContentReader
@@ -27,13 +28,14 @@ def write_file(
 ) -> None:
     """Write one file of a commit in full to `target`, durably.
 
-    safetensors and opaque files come back byte for byte, others with the same content; a safetensors file
-    that is not what was handed over says so. A tensor at a time is held, except for torch files, which are
-    held whole.
+    It comes back byte for byte from an exact layer, and laid out as it was from a value layer; a safetensors
+    file that is not what was handed over says so. A torch or npz file without a layout, from an earlier
+    version, has the same content. So has an npz file whose compressed arrays are not what was handed over, or
+    are compressed otherwise here. A tensor at a time is held, but for a torch file without a layout.
 
     Args:
         entry: the file.
-        content: of the commit's tree; each leaf is asked for once, in the order of the leaves.
+        content: of the commit's tree; each leaf is asked for once, in the order of the file.
         target: a temporary name beside the final one; an existing file is overwritten.
         opener: opens it in place of `os.open`.
 
@@ -45,6 +47,8 @@ def write_file(
     with durable_file(target, opener) as file:
         if entry.format is FileFormat.SAFETENSORS:
             write_safetensors(entry, content, file)
+        elif entry.header is not None and write_laid_out(entry, content, file):
+            return
         elif entry.format is FileFormat.NPZ:
             write_npz(entry, content, file)
         elif entry.format is FileFormat.TORCH:
@@ -76,7 +80,7 @@ def durable_file(target: pathlib.Path, opener: Callable[[str, int], int] | None 
         StorageError: it cannot be written.
     """
     try:
-        with open(target, "wb", opener=opener) as file:
+        with open(target, "w+b", opener=opener) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

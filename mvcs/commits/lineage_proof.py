@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from mvcs.checkpoint import METADATA_KEY
 from mvcs.objects import (
+    FileEntry,
+    FileFormat,
     ObjectId,
     Tree,
     blob_reference,
@@ -51,7 +53,7 @@ def brings_no_tensor(parent: Tree | None, tree: Tree) -> bool:
 
 def _contents(tree: Tree) -> set[object]:
     """Return all that a tree holds beside tensors: blobs by their ids, all else with its place in a file."""
-    return {*_nodes(tree), *(part for entry in tree.files or () for part in _header(entry.header))}
+    return {*_nodes(tree), *(part for entry in tree.files or () for part in _header(entry))}
 
 
 def _nodes(tree: Tree) -> Iterator[object]:
@@ -66,8 +68,14 @@ def _blob(node: cbor.Value) -> ObjectId | None:
     return found[0] if found else None
 
 
-def _header(header: cbor.Value) -> Iterator[object]:
-    """Yield what a safetensors header says beside names and places; one that is long counts as a whole."""
+def _header(entry: FileEntry) -> Iterator[object]:
+    """Yield what a header says beside names and places; one that is long, or a layout, counts as a whole.
+
+    A layout of a torch or npz file says nothing that its structure does not.
+    """
+    header = entry.header
+    if entry.format in (FileFormat.TORCH, FileFormat.NPZ):
+        return
     if isinstance(header, bytes):
         yield from _metadata(header)
     elif header is not None:

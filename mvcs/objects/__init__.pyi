@@ -94,7 +94,7 @@ from .trees.structure import (
 )
 from .trees.tree import Tree, contents_of
 from .trees.unfit_paths import UnfitPath, UnfitReason, unfit_paths, unfit_text
-from .trees.walks import walk_nodes
+from .trees.walks import walk_nodes, walk_tensors
 
 __all__ = [
     "ABBREVIATED",
@@ -215,4 +215,5 @@ __all__ = [
     "unfit_text",
     "unseal",
     "walk_nodes",
+    "walk_tensors",
 ]

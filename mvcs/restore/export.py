@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import export_file, format_of, write_file
+from mvcs.checkpoint import export_file, format_as_it_is, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import ExportLanding
 from mvcs.local_files import temporary_name
@@ -129,7 +129,7 @@ def export_to(
         if (len(entries) > 1 or target.nested) and target.format is None:
             write_files(reading, target.path, landing.announce, ready=landing.ready)
             return Exported(FOLDER, len(entries), len(reading.tree.leaves))
-        if len(entries) == 1 and target.format in (None, entries[0].format):
+        if len(entries) == 1 and target.format in (None, format_as_it_is(entries[0])):
             return _write_single(reading, entries[0], target, landing)
     if target.format is None:
         raise UsageError(

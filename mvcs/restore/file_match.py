@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 
@@ -23,6 +23,8 @@ from mvcs.objects import (
     walk_nodes,
 )
 from mvcs.restore.open_commit import EXACT_LAYER, Reading
+
+_LAID_OUT = (FileFormat.TORCH, FileFormat.NPZ, FileFormat.BINARY)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class FileMatch:
 
 def _pairs(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
     (twin,) = captured.files or ()
+    # The layout of other values has other checksums; an earlier version wrote none.
+    if entry.format in _LAID_OUT and (entry.header is None or is_lossy(entry, tree)):
+        twin = replace(twin, header=entry.header)
     (mine, left), (theirs, right) = _structure(twin), _structure(entry)
     if mine != theirs:
         return None

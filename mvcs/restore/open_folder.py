@@ -16,7 +16,7 @@ from mvcs.local_files import sweep_open
 
 _HELD = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _HELD | os.O_NOFOLLOW
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Opener = Callable[[str, int], int]
 

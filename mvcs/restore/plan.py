@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from mvcs.checkpoint import can_hold
+from mvcs.checkpoint import can_hold, format_as_it_is
 from mvcs.objects import (
     FileEntry,
     FileFormat,
@@ -74,7 +74,7 @@ def reads_of_export(
     names = None if prefix is None else flat_names(tree, pattern, prefix)
     chosen = select(tree, pattern) if names is None else set(names.values())
     entries = tree.files
-    is_single = entries is not None and len(entries) == 1 and target in (None, entries[0].format)
+    is_single = entries is not None and len(entries) == 1 and target in (None, format_as_it_is(entries[0]))
     if entries is not None and chosen is None and (target is None or is_single):
         return reads_of_files(tree, entries)
     whole = chosen is None and (entries is None or len(entries) == 1)

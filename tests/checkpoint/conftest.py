@@ -12,7 +12,7 @@ from mvcs.checkpoint.state.state import capture_state
 from mvcs.checkpoint.written_files import write_file
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.trees.leaves import Leaf
+from mvcs.objects.trees.leaves import FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 
 
@@ -71,6 +71,21 @@ def hold_files(tmp_path):
         return hold(capture_files([pathlib.Path(path) for path in paths], top, names or {}))
 
     return held
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Commit a file that no format holds; return why, once it came back byte for byte."""
+
+    def kept_bytes(path):
+        captured = capture_files([path], tmp_path)
+        (written,) = hold(captured).write(tmp_path / "kept")
+        assert written.read_bytes() == path.read_bytes()
+        assert captured.files[0].format in (FileFormat.OPAQUE, FileFormat.BINARY)
+        (note,) = captured.notes
+        return note
+
+    return kept_bytes
 
 
 @pytest.fixture

@@ -47,14 +47,14 @@ def test_a_folder_keeps_every_file(tmp_path, hold_files):
         "run/model/config.json": FileFormat.OPAQUE,
         "run/model/empty.txt": FileFormat.OPAQUE,
         "run/model/model.safetensors": FileFormat.SAFETENSORS,
-        "run/model/module.pt": FileFormat.OPAQUE,
+        "run/model/module.pt": FileFormat.BINARY,
         "run/model/names.npz": FileFormat.OPAQUE,
         "run/model/optimizer.pt": FileFormat.TORCH,
         "run/model/sub/tokenizer.bin": FileFormat.OPAQUE,
     }
     assert [note.split(":")[0] for note in held.captured.notes] == [
         "'run/model/.mvcs' left out",
-        "'run/model/module.pt' is kept as it is",
+        "'run/model/module.pt' is kept as it is, and its tensors as such",
         "'run/model/names.npz' is kept as it is",
     ]
     held.write(tmp_path / "out")
@@ -104,12 +104,10 @@ def test_colliding_names_are_refused(tmp_path):
         capture_files([one, two], tmp_path, {one: "b.npz/a.npz"})
 
 
-def test_a_named_file_of_another_format_is_refused_with_the_list(tmp_path):
+def test_a_named_file_of_another_format_is_kept_as_it_is(tmp_path, kept):
     path = tmp_path / "config.json"
     path.write_text("{}")
-    with pytest.raises(FileFormatError, match=r"config\.json' is not of a format") as caught:
-        capture_files([path], tmp_path)
-    assert ".safetensors, .pt, .pth, .npz" in caught.value.hint
+    assert "it is not of a format that mvcs reads" in kept(path)
 
 
 def test_a_broken_file_inside_a_folder_is_refused(tmp_path):
@@ -248,4 +246,4 @@ def test_plain_keeps_what_cannot_be_read(tmp_path):
     found = {entry.path: entry.format for entry in captured.files}
     assert found.pop("whole.npz") is FileFormat.NPZ
     assert found == dict.fromkeys(("empty.pt", "run.py", "x.npz"), FileFormat.OPAQUE)
-    assert len(captured.notes) == 2
+    assert len(captured.notes) == 3

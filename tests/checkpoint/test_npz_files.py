@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import FileFormatError, LimitError, MvcsError, StateError, UnsafeFileError
+from mvcs.errors import FileFormatError, LimitError, MvcsError
 from tests.checkpoint.conftest import hold
 
 ARRAYS = {
@@ -34,10 +34,11 @@ def test_an_archive_comes_back_with_the_same_arrays(tmp_path, hold_files, save):
     with np.load(held.write(tmp_path / "out")[0], allow_pickle=False) as loaded:
         assert loaded.files == list(ARRAYS)
         for name, array in ARRAYS.items():
-            assert loaded[name].dtype == array.dtype.newbyteorder("=")
+            assert loaded[name].dtype == array.dtype
             assert loaded[name].shape == array.shape
-            assert loaded[name].tobytes() == array.astype(array.dtype.newbyteorder("<")).tobytes()
-    assert held.asked == list(range(len(ARRAYS)))
+            assert loaded[name].tobytes() == array.tobytes()
+    assert held.asked == [number for number, array in enumerate(ARRAYS.values()) if array.size]
+    assert (tmp_path / "out" / "arrays.npz").read_bytes() == path.read_bytes()
 
 
 class Touch:
@@ -50,20 +51,19 @@ class Touch:
         return (os.system, (f"touch {self.path}",))
 
 
-def test_object_arrays_are_refused_and_not_unpickled(tmp_path):
+def test_object_arrays_are_kept_and_not_unpickled(tmp_path, kept):
     path = tmp_path / "x.npz"
     np.savez(path, weights=np.ones(2), hook=np.array([Touch(tmp_path / "ran")], dtype=object))
-    with pytest.raises(UnsafeFileError, match="holds pickled objects in 'hook'; nothing was run"):
-        capture_files([path], tmp_path)
+    assert "holds pickled objects in 'hook'; nothing was run" in kept(path)
+    assert [leaf.path for leaf in capture_files([path], tmp_path).leaves] == [("x.npz", "weights")]
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("array", [np.array(["text"]), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "<i4")])])
-def test_arrays_without_numbers_are_named(tmp_path, array):
+def test_arrays_without_numbers_are_named(tmp_path, array, kept):
     path = tmp_path / "x.npz"
     np.savez(path, strange=array)
-    with pytest.raises(StateError, match=r"x\.npz\.strange: a numpy array of type"):
-        capture_files([path], tmp_path)
+    assert "x.npz.strange: a numpy array of type" in kept(path)
 
 
 def archive(members, compression=zipfile.ZIP_STORED):
@@ -140,18 +140,16 @@ def test_what_is_captured_can_be_read_again(tmp_path_factory, shape, count, name
     assert [leaf.shape for leaf in capture_files([written], folder).leaves] == [tuple(map(int, shape))]
 
 
-def test_a_name_that_cannot_be_written_again_is_refused(tmp_path):
+def test_a_name_that_cannot_be_written_again_is_kept(tmp_path, kept):
     path = tmp_path / "x.npz"
     path.write_bytes(archive({f"{'x' * 60_001}.npy": npy()}))
-    with pytest.raises(StateError, match="an array of such a name cannot be stored"):
-        capture_files([path], tmp_path)
+    assert "an array of such a name cannot be stored" in kept(path)
 
 
-def test_members_that_are_no_arrays_are_named(tmp_path):
+def test_members_that_are_no_arrays_are_named(tmp_path, kept):
     path = tmp_path / "x.npz"
     path.write_bytes(archive({"readme.txt": b"hello"}))
-    with pytest.raises(StateError, match=r"x\.npz\.readme\.txt: a member that is not an array"):
-        capture_files([path], tmp_path)
+    assert "x.npz.readme.txt: a member that is not an array" in kept(path)
 
 
 @given(st.integers(0, 8 * len(VALID) - 1))

@@ -5,7 +5,6 @@ import zipfile
 import pytest
 import torch
 
-from mvcs.errors import FileFormatError
 from mvcs.objects.trees.leaves import FileFormat
 from mvcs.repository import Repository
 
@@ -56,11 +55,12 @@ def test_what_something_else_wrote_is_no_such_file(repo):
     (folder / "cut.bin").write_bytes((folder / "cut.bin").read_bytes()[:600])
     (note,) = repo.commit_files([folder], message="kept").notes
     assert note.startswith("'folder/cut.bin' is kept as it is: ")
+    (folder / "empty.ckpt").write_bytes(b"1")
+    assert not repo.commit_files([folder], message="what was said once is not said again").notes
     assert set(formats(repo).values()) == {FileFormat.OPAQUE}
     (repo.top / "alone.bin").write_bytes(b"\x80\x02" + bytes(100))
-    with pytest.raises(FileFormatError, match="not of a format") as error:
-        repo.commit_files([repo.top / "alone.bin"], message="alone")
-    assert "torch.save wrote by any name" in error.value.hint
+    (note,) = repo.commit_files([repo.top / "alone.bin"], message="alone").notes
+    assert note == "'alone.bin' is kept as it is: it is not of a format that mvcs reads"
 
 
 def test_status_lists_those_that_are_not_committed(repo):

@@ -411,7 +411,7 @@ class Odd:
 
 @pytest.fixture
 def unread(mvcs):
-    """A folder of four files that nothing can be read of, beside one that can."""
+    """A folder of four files that hold no state, two of them damaged, beside one that does."""
     folder = mvcs.model("run/model.safetensors").parent
     torch.save({"odd": Odd()}, folder / "odd.pt")
     (folder / "empty.pt").touch()
@@ -420,7 +420,17 @@ def unread(mvcs):
     return mvcs
 
 
-@pytest.mark.parametrize("name", ["odd.pt", "empty.pt", "cut.safetensors", "train.py"])
+@pytest.mark.parametrize("name", ["odd.pt", "train.py"])
+def test_a_file_that_a_folder_takes_is_taken_by_its_name(unread, name):
+    content = digest(unread.folder / "run" / name)
+    notes = [unread.json("commit", f"run/{name}", "-m", "x", "--allow-empty")["notes"] for _ in range(2)]
+    assert [len(said) for said in notes] == [1, 0]
+    (unread.folder / "run" / name).unlink()
+    unread("checkout", "HEAD")
+    assert digest(unread.folder / "run" / name) == content
+
+
+@pytest.mark.parametrize("name", ["empty.pt", "cut.safetensors"])
 def test_a_file_that_cannot_be_read_is_kept_by_what_the_hint_says(unread, name):
     content = digest(unread.folder / "run" / name)
     error = unread("commit", f"run/{name}", "-m", "x", "--json", code=1).error

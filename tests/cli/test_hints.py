@@ -176,11 +176,11 @@ def test_a_file_where_a_commit_or_an_object_is_shown(two):
 
 
 def test_a_file_that_is_no_checkpoint(mvcs):
-    (mvcs.folder / "tokenizer.json").write_text("{}")
-    found = error(mvcs, "commit", "tokenizer.json", "-m", "x", code=1)
-    assert found["hint"].startswith("with --plain what cannot be read is kept as it is, byte for byte; ")
-    said = mvcs("commit", "tokenizer.json", "--plain", "-m", "x").out
-    assert " 1 new file: tokenizer.json\n" in said
+    (mvcs.folder / "tokenizer.npz").write_text("{}")
+    found = error(mvcs, "commit", "tokenizer.npz", "-m", "x", code=1)
+    assert found["hint"].endswith("; with --plain what cannot be read is kept as it is, byte for byte")
+    said = mvcs("commit", "tokenizer.npz", "--plain", "-m", "x").out
+    assert " 1 new file: tokenizer.npz\n" in said
     assert "new file" not in mvcs("commit", "-m", "again", "--allow-empty").out
 
 

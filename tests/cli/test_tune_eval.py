@@ -460,7 +460,7 @@ EVAL = ("--eval", "judging_functions:loss")
         (("m.pt", "--eval", "judging_functions:is_random"), 2, "random"),
         (("m.pt", "--eval", "judging_functions:gives_nothing"), 2, "evaluate returned a 'NoneType'"),
         (("absent.pt", *EVAL), 3, "no such file"),
-        (("judging_functions.py", *EVAL), 1, "not of a format that mvcs reads"),
+        (("judging_functions.py", *EVAL), 2, "no weights to choose steps for in 'judging_functions.py'"),
         (("broken.pt", *EVAL), 1, "is not"),
         (("bias.npz", *EVAL), 2, "no weights to choose steps for in 'bias.npz'"),
         (("notes", *EVAL), 2, "no weights to choose steps for in 'notes/plan.txt'"),

@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from mvcs import Repository
-from mvcs.errors import ConflictError, CorruptionError, FileFormatError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.reports.commits import CommitInfo
 from tests.repository.states import write_model
 
@@ -127,9 +127,7 @@ def test_a_file_of_a_folder_can_be_named_alone(repo: Repository, tmp_path: Path)
     info = repo.commit_files([folder / "config.json"], message="1")
     assert info.kept == ["model/one.pt"]
     assert [entry.state for entry in repo.status().entries] == ["unmodified"] * 2
-    (folder / "notes.txt").write_text("new")
-    with pytest.raises(FileFormatError):
-        repo.commit_files([folder / "notes.txt"], message="2")
+    assert not info.notes
 
 
 def test_a_folder_that_became_a_file_leaves(repo: Repository, tmp_path: Path) -> None:

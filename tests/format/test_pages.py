@@ -9,17 +9,26 @@ import pytest
 import torch
 
 from mvcs.checkpoint import capture_state
+from mvcs.checkpoint.formats.layout import capture_named
 from mvcs.checkpoint.formats.restored_mark import marked
 from mvcs.checkpoint.formats.safetensors_header import parse_header
+from mvcs.checkpoint.state.collector import Collector
+from mvcs.checkpoint.state.content_reader import ContentReader
+from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.written_files import write_file
 from mvcs.delta import ElementFormat, Encoding, decode
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.local.place import Description
 from mvcs.objects import cbor, unseal
 from mvcs.objects.commit import Commit
+from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.structure import NodeTag as Node
+from mvcs.objects.trees.tree import Tree
 from mvcs.quantize.restore import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
@@ -74,7 +83,7 @@ def test_every_block_is_an_example():
         "drops.md": ["data-drop", "drop"],
         "moved-bases.md": ["anew"],
         "README.md": ["upgrade"],
-        "files.md": ["parameters"],
+        "files.md": ["layout", "parameters"],
         "condemned.md": ["condemned"],
         "retention.md": ["pins", "rules"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
@@ -196,6 +205,20 @@ def test_what_marks_a_lossy_restore_stands_on_the_page(header, row):
     put = found[1].replace("ID", COMMIT_DIGITS).replace("·", " ")
     assert len(put) == int(found[2])
     assert marked(header.replace("@", "").encode(), COMMIT_DIGITS).decode() == header.replace("@", put)
+
+
+def test_the_layout_on_the_page_gives_the_file_on_it(tmp_path):
+    layout, values = page.blocks("files.md")["layout"], struct.pack("<ff", 1, -2)
+    tensor = ExactTensor(DTYPES["float32"], (2,), (object_id(Kind.CHUNK, values),))
+    entry = FileEntry("x", FileFormat.BINARY, [2, [["a", [9, 0, 0]]]], layout)
+    tree = Tree.decode(Tree((Leaf(tensor),), files=(entry,)).encode())
+    content = ContentReader(tree, lambda _: values, lambda *_: b"", lambda *_: iter(()))
+    write_file(tree.files[0], content, tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == b"head" + values + b"!"
+    found = capture_named(
+        StampedFile.at(tmp_path / "x"), "x", [("a", DTYPES["float32"], (2,), 4)], Collector()
+    )
+    assert found == tree.files[0]
 
 
 def test_types_of_safetensors_stand_on_the_page():

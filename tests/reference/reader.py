@@ -4,20 +4,32 @@ It is made to be read beside the pages: names are theirs. It reads whole files, 
 never writes. `reader_objects.py` has objects, `reader_payloads.py` payloads, and this module all else.
 """
 
+import io
 import json
 import re
 import struct
 import sys
 import urllib.parse
+import zipfile
+import zlib
 from collections import Counter
 from contextlib import suppress
 from functools import partial, partialmethod
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 from tests.reference import reader_objects as objects
 from tests.reference import reader_payloads as payloads
 from tests.reference.reader_objects import CHUNK, COMMIT, ID, MAYBE_ID, NUMBER, TIME, object_id, parse, shaped
-from tests.reference.reader_payloads import CorruptionError, MissingError, UnsupportedError, known, must
+from tests.reference.reader_payloads import (
+    CorruptionError,
+    Cursor,
+    MissingError,
+    UnsupportedError,
+    known,
+    must,
+)
 
 # packs.md.
 
@@ -111,7 +123,58 @@ def _plausible(length, stored, always=1 << 16):
     return length <= always or length <= stored * (4 if length > 1 << 20 else 16)
 
 
-# files.md: safetensors files.
+# files.md: safetensors files, and those that have a layout.
+
+
+def laid_out(restore, structure, header):
+    """Return the bytes of a file with a layout; None where another file is written in its place."""
+    numbers = list(dict.fromkeys(objects.tensors_in(structure)))
+    layout = Cursor(restore.value(header))
+    size = struct.unpack("<Q", layout.take(8))[0]
+    must(size <= 256 * (len(numbers) + 1), "a table too long")
+    table, file = parse(layout.take(size)), io.BytesIO()
+    must(len({row[1] for row in table}) == len(table), "a tensor with two pieces")
+    lossy = [not restore.exact and restore.leaves[number].quantized is not None for number in numbers]
+    for gap, number, order, swapped, *packed in table:
+        file.write(layout.take(gap))
+        tensor = restore.tensor(numbers[number])
+        tensor = tensor if order is None else tensor.transpose(order)
+        content = tensor.tobytes()
+        if swapped:
+            content = np.frombuffer(content, f"<u{swapped}").byteswap().tobytes()
+        if packed:
+            head, level, length, check = packed
+            packer, content = zlib.compressobj(level, zlib.DEFLATED, -15), layout.take(head) + content
+            runs = [content[at : at + (1 << 20)] for at in range(0, len(content), 1 << 20)]
+            content = b"".join(map(packer.compress, runs)) + packer.flush()
+            if lossy[number] or (length, check) != (len(content), zlib.crc32(content)):
+                return None
+        file.write(content)
+    file.write(layout.take(layout.left()))
+    if any(lossy[row[1]] for row in table):
+        checksums(file)
+    return file.getvalue()
+
+
+def checksums(file):
+    """Make the checksums of a zip archive right."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        return
+    content, at = bytearray(file.getvalue()), archive.start_dir
+    for one in archive.infolist():
+        here = one.header_offset
+        begin = here + 30 + sum(struct.unpack_from("<HH", content, here + 26))
+        end = begin + one.compress_size
+        check = zlib.crc32(content[begin:end])
+        if check != one.CRC and one.compress_type == zipfile.ZIP_STORED:
+            described = one.flag_bits & 8 and content[end : end + 4] == b"PK\x07\x08"
+            for place in (at + 16, end + 4 if described else here + 14):
+                struct.pack_into("<I", content, place, check)
+        at += 46 + sum(struct.unpack_from("<HHH", content, at + 28))
+    file.seek(0)
+    file.write(content)
 
 
 def marked(header, commit_id):
@@ -328,7 +391,7 @@ class Store:
         return found.get("", found)  # a state has no path
 
     def files(self, commit_id, *, exact=False):
-        """Return the files of a commit that the pages say every byte of: opaque ones, and safetensors."""
+        """Return the files of a commit that the pages say every byte of: those with a layout too."""
         files, restore = self._restored(commit_id, exact)
         found = {}
         for path, kind, structure, header in files:
@@ -336,6 +399,8 @@ class Store:
                 found[path] = restore.value(structure)
             elif kind == "safetensors":
                 found[path] = safetensors(restore, structure, header, commit_id)
+            elif header is not None:
+                found[path] = laid_out(restore, structure, header)
         return found
 
     def _restored(self, commit_id, exact):

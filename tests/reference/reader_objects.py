@@ -284,7 +284,8 @@ _AFTER |= {BLOB_BYTES: (ID, NUMBER), BLOB_TEXT: (ID, NUMBER), COUNTER: (_PAIRS,)
 _AFTER |= {OBJECT: (str,)}
 _AFTER |= {SET: [_MEMBER], FROZENSET: [_MEMBER], BYTEARRAY: (either(bytes, _BLOB),)}
 _FORMATS = {"safetensors": (object, either(bytes, _BLOB)), "opaque": (_BLOB, NULL)}
-_FORMATS |= {"torch": (object, NULL), "npz": (object, NULL)}
+_FORMATS |= {"torch": (object, either(NULL, bytes, _BLOB)), "npz": (object, either(NULL, bytes, _BLOB))}
+_FORMATS |= {"binary": (object, either(bytes, _BLOB))}
 _MOST_LEAVES, _MOST_NODES, _MOST_FILES, _MOST_FOLDERS = 1 << 20, 1 << 22, 1 << 17, 1 << 17
 
 
@@ -349,6 +350,15 @@ def _inside(tag, rest):
     if tag in _MAPPINGS:
         return [value for _, value in rest[0]] + rest[1:]
     return rest if tag in {LIST, TUPLE, SET, FROZENSET, BYTEARRAY, OBJECT} else []
+
+
+def tensors_in(node):
+    """Yield the leaves that a structure refers to, in order."""
+    if type(node) is list and node[0] == TENSOR:
+        yield node[1]
+    elif type(node) is list:
+        for child in _inside(*[node[0], node[1:]]):
+            yield from tensors_in(child)
 
 
 def _hashes(tag, rest):

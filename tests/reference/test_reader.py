@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 
 from mvcs import Repository, errors
 from mvcs.errors import NotFoundError
@@ -212,6 +213,28 @@ def test_new_files(tmp_path, header):
         for exact in (False, True):
             repository.checkout_files(info.id, exact=exact, force=True)
             assert store.files(own, exact=exact)[name] == (tmp_path / name).read_bytes()
+
+
+def test_files_with_a_layout(tmp_path):
+    floats = np.random.default_rng(1).normal(size=(64, 64)).astype("<f4")
+    arrays = {"w": floats, "t": np.asfortranarray(floats), "big": floats.astype(">f8"), "s": np.float32(1)}
+    files = {}
+    with Repository.init(tmp_path) as repository:
+        torch.save({"model": {"w": torch.tensor(floats).t()}, "step": 3}, tmp_path / "a.pt")
+        torch.save({("a", 1): torch.tensor(floats)}, tmp_path / "b.pt", _use_new_zipfile_serialization=False)
+        np.savez(tmp_path / "a.npz", **arrays)
+        np.savez_compressed(tmp_path / "b.npz", **arrays)
+        np.savez(tmp_path / "c.npz", **arrays, text=np.array(["a"]))
+        paths = [path for path in tmp_path.iterdir() if path.is_file()]
+        files = {path.name: path.read_bytes() for path in paths}
+        info = repository.commit_files(paths, message="files", step_size=0.5)
+        store, own = Store(tmp_path / ".mvcs"), bytes.fromhex(info.id)
+        assert store.files(own, exact=True) == files
+        for exact in (True, False):
+            repository.checkout_files(info.id, exact=exact, force=True)
+            for name, content in store.files(own, exact=exact).items():
+                assert content in (None, (tmp_path / name).read_bytes()), name
+                assert (content == files[name]) is exact
 
 
 # Worked examples.

@@ -4,7 +4,7 @@ import pathlib
 
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import UsageError
-from mvcs.objects import FileFormat
+from mvcs.objects import FileEntry, FileFormat
 
 MAX_NAME = 60_000
 SUFFIXES = {
@@ -41,6 +41,12 @@ def _is_torch(file: StampedFile) -> bool:
         length = int.from_bytes(head[_NAME_LENGTH : _NAME_LENGTH + 2], "little")
         return head[_NAME : _NAME + length].endswith(_FIRST_MEMBER)
     return head.startswith(_OLD_MAGIC)
+
+
+def format_as_it_is(entry: FileEntry) -> FileFormat | None:
+    """Return the format that a committed file has when it is written as it was, as its suffix says."""
+    bytewise = entry.format in (FileFormat.BINARY, FileFormat.OPAQUE)
+    return format_of(pathlib.PurePosixPath(entry.path)) if bytewise else entry.format
 
 
 def is_called_file(path: pathlib.PurePath) -> bool:

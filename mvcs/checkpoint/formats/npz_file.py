@@ -5,18 +5,27 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, Any, cast
 
 import numpy as np
 
-from mvcs.checkpoint.formats.archive import check_archive, damage
+from mvcs.checkpoint.formats.archive import check_archive, content_at, damage
 from mvcs.checkpoint.formats.detection import can_name
+from mvcs.checkpoint.formats.layout import RUN, Deflated, Placed, deflated, layout_node
 from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of
 from mvcs.checkpoint.state.captured import Source
 from mvcs.checkpoint.state.collector import Collector, Found, refuse
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, UnsafeFileError
+from mvcs.errors import (
+    CorruptionError,
+    FileFormatError,
+    LimitError,
+    MvcsError,
+    StateError,
+    UnsafeFileError,
+)
 from mvcs.machine import machine_memory
 from mvcs.objects import (
     DType,
@@ -32,6 +41,8 @@ from mvcs.objects import (
 
 WHAT = "an npz archive"
 SUFFIX = ".npy"
+_LEVELS = (6, 9, 1, 5, 7, 4, 3, 8, 2)  # numpy takes the first
+_PLAINLY = "it is kept as it is; 'numpy.savez' writes arrays that are not compressed"
 # A header is a Python literal, and what numpy and Python's parser raise on an odd one has no end.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -56,14 +67,17 @@ class NpzSource(Source):
         file: the archive.
         member: the array's name in it.
         header: bytes in front of its content.
-        turned: whether the content stands there by columns, so that all of it is needed for the first row.
+        path: of the array in the commit.
+        turned: how many dimensions it has, where the content stands there by columns, so that all of it is
+            needed for the first row; else 0.
         swap: bytes of each number that stands there big-endian; 0 where none does.
     """
 
     file: StampedFile
     member: str
     header: int
-    turned: bool
+    path: Path
+    turned: int
     swap: int
 
     def read(self) -> memoryview:
@@ -129,18 +143,80 @@ def _read_array(stream: IO[bytes]) -> Array:
     return array
 
 
-def capture_npz(file: StampedFile, name: str, collector: Collector) -> FileEntry:
-    """Take an npz archive apart without reading its arrays.
+def capture_npz(file: StampedFile, name: str, collector: Collector, *, loosely: bool = False) -> FileEntry:
+    """Take an npz archive apart; arrays that are stored as they are, are not read.
+
+    Args:
+        file: the archive.
+        name: its path in the commit.
+        collector: takes its arrays.
+        loosely: members that are no arrays of numbers are kept as they stand.
 
     Raises:
         FileFormatError: it is not an npz archive.
         UnsafeFileError: an array holds pickled objects.
-        StateError: an array holds something other than numbers.
+        StateError: an array holds something other than numbers; or it was compressed as no zlib of here does.
     """
-    members = [member.filename for member in check_archive(file, WHAT)]
+    members = check_archive(file, WHAT)
+    pairs: list[Value] = []
+    placed: list[Placed] = []
     with file.open() as opened, _told(file), zipfile.ZipFile(opened) as archive:
-        pairs = [_pair(archive, member, Member(file, name, member), collector) for member in members]
-    return FileEntry(name, FileFormat.NPZ, [int(NodeTag.DICT), pairs])
+        for member in members:
+            try:
+                pair, source = _pair(archive, member.filename, Member(file, name, member.filename), collector)
+            except (StateError, UnsafeFileError):
+                if not loosely:
+                    raise
+                continue
+            pairs.append(pair)
+            placed.append(_placed(archive, member, pair, source, content_at(file, WHAT, opened, member)))
+    if loosely and not pairs:
+        raise FileFormatError(f"'{file.path}' holds no arrays of numbers")
+    node: Value = [int(NodeTag.DICT), pairs]
+    kind = FileFormat.BINARY if loosely else FileFormat.NPZ
+    layout = layout_node(file, node, placed, collector)
+    if loosely:
+        # Such an archive cannot be written without its layout, so none that has other values of these.
+        for one in placed:
+            if one.deflated is not None:
+                collector.leaves[one.leaf] = replace(collector.leaves[one.leaf], verbatim=True)
+    return FileEntry(name, kind, node, layout)
+
+
+def _placed(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, pair: list[Value], source: NpzSource, start: int
+) -> Placed:
+    leaf = cast("int", cast("list[Value]", pair[1])[1])
+    order = tuple(range(source.turned))[::-1] if source.turned else None
+    if member.compress_type == zipfile.ZIP_STORED:
+        return Placed(start + source.header, leaf, member.file_size - source.header, order, source.swap)
+    packed = _deflated_again(archive, member, source, start)
+    return Placed(start, leaf, member.file_size - source.header, order, source.swap, packed)
+
+
+def _deflated_again(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: NpzSource, start: int
+) -> Deflated:
+    """Find the level at which a member is compressed to the very bytes that it has.
+
+    Raises:
+        StateError: there is none: another library, or another version of it, compressed it.
+    """
+    with archive.open(member) as stream:
+        head = stream.read(source.header)
+    for level in _LEVELS:
+        with archive.open(member) as stream, source.file.open() as opened:
+            check = done = 0
+            for part in deflated(iter(partial(stream.read, RUN), b""), level):
+                # The last part may be longer than what is left, and is another one then.
+                held = source.file.part(opened, start + done, min(len(part), member.compress_size - done))
+                if held != part:
+                    break
+                check, done = zlib.crc32(part, check), done + len(part)
+            else:
+                if done == member.compress_size:
+                    return Deflated(head, level, done, check)
+    raise refuse(source.path, "an array that zlib compresses to other bytes", _PLAINLY)
 
 
 @dataclass(frozen=True)
@@ -162,7 +238,9 @@ class Member:
         return (self.name, self.key)
 
 
-def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Collector) -> Value:
+def _pair(
+    archive: zipfile.ZipFile, member: str, where: Member, collector: Collector
+) -> tuple[list[Value], NpzSource]:
     if not member.endswith(SUFFIX):
         raise refuse((where.name, member), "a member that is not an array")
     if not can_name(where.key):
@@ -173,16 +251,16 @@ def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Colle
     size = archive.getinfo(member).file_size
     if size != length + element_count(shape) * known.itemsize:
         raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
-    turned = columns_first and len(shape) > 1
+    turned = len(shape) if columns_first and len(shape) > 1 else 0
     if turned and size > machine_memory():
         raise LimitError(
             f"'{where.file.path}' holds '{where.key}' by columns: its {size} bytes do not fit in memory",
             hint="save it by rows, as numpy.ascontiguousarray gives it",
         )
     swap = 0 if dtype == dtype.newbyteorder("<") else dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    source = NpzSource(where.file, member, length, turned, swap)
+    source = NpzSource(where.file, member, length, where.path, turned, swap)
     found = Found(known, shape, source, TensorFlag.NUMPY, (where.name, member))
-    return [where.key, collector.tensor(found, where.path)]
+    return [where.key, collector.tensor(found, where.path)], source
 
 
 def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], np.dtype[Any], DType, bool]:

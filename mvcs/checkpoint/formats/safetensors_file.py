@@ -2,6 +2,7 @@
 
 from typing import BinaryIO
 
+from mvcs.checkpoint.formats.layout import capture_named
 from mvcs.checkpoint.formats.restored_mark import marked, unmarked
 from mvcs.checkpoint.formats.safetensors_header import (
     LENGTH_BYTES,
@@ -14,7 +15,7 @@ from mvcs.checkpoint.formats.safetensors_header import (
 from mvcs.checkpoint.state.collector import Collector, Found
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.errors import CorruptionError, FileFormatError
+from mvcs.errors import CorruptionError, FileFormatError, StateError
 from mvcs.objects import FileEntry, FileFormat, NodeTag, TensorFlag, Value, pairs_of, tag_of, tensor_reference
 
 
@@ -25,11 +26,9 @@ def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> F
 
     Raises:
         FileFormatError: it is not a safetensors file; says what is wrong and where.
+        StateError: its header says more than the format has.
     """
-    try:
-        header, spans = _parse(file)
-    except FileFormatError as error:
-        raise FileFormatError(f"'{file.path}' is not a safetensors file: {error.message}") from error
+    header, spans = _read(file)
     data = LENGTH_BYTES + len(header)
     pairs: list[Value] = []
     for span in spans:
@@ -42,7 +41,26 @@ def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> F
     return FileEntry(name, FileFormat.SAFETENSORS, [int(NodeTag.DICT), pairs], collector.bytes_node(own))
 
 
-def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
+def capture_odd_safetensors(file: StampedFile, name: str, collector: Collector) -> FileEntry:
+    """Take a file apart whose header says more than the format has: its tensors, and all else as it stands.
+
+    Raises:
+        FileFormatError: it is not a safetensors file even so.
+    """
+    header, spans = _read(file, loosely=True)
+    data = LENGTH_BYTES + len(header)
+    found = ((span.name, span.dtype, span.shape, data + span.begin) for span in spans)
+    return capture_named(file, name, found, collector)
+
+
+def _read(file: StampedFile, *, loosely: bool = False) -> tuple[bytes, list[Span]]:
+    try:
+        return _parse(file, loosely=loosely)
+    except FileFormatError as error:
+        raise FileFormatError(f"'{file.path}' is not a safetensors file: {error.message}") from error
+
+
+def _parse(file: StampedFile, *, loosely: bool) -> tuple[bytes, list[Span]]:
     if file.size < LENGTH_BYTES:
         raise FileFormatError(f"it has {file.size} bytes, fewer than the length in front of a header")
     length = header_length(file.read(0, LENGTH_BYTES))
@@ -51,10 +69,11 @@ def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
     if LENGTH_BYTES + length > file.size:
         raise FileFormatError(f"it ends at byte {file.size}, inside its header of {length} bytes")
     header = bytes(file.read(LENGTH_BYTES, length))
-    spans = parse_header(header)
-    expected = LENGTH_BYTES + length + (spans[-1].end if spans else 0)
-    if file.size != expected:
-        raise FileFormatError(f"it has {file.size} bytes where its header describes {expected}")
+    spans = parse_header(header, loosely=loosely)
+    expected = LENGTH_BYTES + length + max((span.end for span in spans), default=0)
+    if file.size < expected or (file.size != expected and not loosely):
+        kind = StateError if file.size > expected else FileFormatError
+        raise kind(f"it has {file.size} bytes where its header describes {expected}")
     return header, spans
 
 
@@ -78,7 +97,7 @@ def _indices(entry: FileEntry, content: ContentReader, header: bytes) -> list[in
     pairs = pairs_of(rest[0] if tag is NodeTag.DICT and len(rest) == 1 else None)
     try:
         spans = parse_header(header, len(pairs))
-    except FileFormatError as error:
+    except (FileFormatError, StateError) as error:
         raise CorruptionError(f"the header of '{entry.path}' is damaged: {error.message}") from error
     references = [tensor_reference(node) for _, node in pairs]
     indices = [reference[0] for reference in references if reference is not None]

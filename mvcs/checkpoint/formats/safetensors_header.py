@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.errors import CorruptionError, FileFormatError
+from mvcs.errors import CorruptionError, FileFormatError, StateError
 from mvcs.objects import DTYPES, DType, as_shape, element_count
 
 LENGTH_BYTES = 8
@@ -15,6 +15,7 @@ MAX_HEADER = 100_000_000
 METADATA_KEY = "__metadata__"
 FREE_HEADER = 1 << 20
 VALUES_A_TENSOR = 32
+_FIELDS = {"dtype", "shape", "data_offsets"}
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 # In the order in which the library lays tensors out, last first. The bits are of one element.
@@ -58,25 +59,26 @@ class Span:
     end: int
 
 
-def parse_header(header: bytes, tensors: int | None = None) -> list[Span]:
+def parse_header(header: bytes, tensors: int | None = None, *, loosely: bool = False) -> list[Span]:
     """Read a header: its tensors in the order of their bytes, which leave no hole.
 
     Args:
         header: its bytes.
         tensors: how many it describes at most, where that is known.
+        loosely: leave out tensors of unknown element types, and allow unknown fields and holes.
 
     Raises:
         FileFormatError: it is not a header, or its tensors do not fit together; says which and where.
+        StateError: it is a header that says more than readers of the format know.
     """
     _refuse_bulk(header, tensors)
-    spans = sorted(
-        (_span(name, entry) for name, entry in _entries(header).items()),
-        key=lambda span: (span.begin, span.end),
-    )
+    found = (_span(name, entry, loosely=loosely) for name, entry in _entries(header).items())
+    spans = sorted((span for span in found if span), key=lambda span: (span.begin, span.end))
     expected = 0
     for span in spans:
-        if span.begin != expected:
-            raise FileFormatError(f"tensor '{span.name}' begins at data byte {span.begin}, not at {expected}")
+        if span.begin != expected and not loosely:
+            kind = StateError if span.begin > expected else FileFormatError
+            raise kind(f"tensor '{span.name}' begins at data byte {span.begin}, not at {expected}")
         expected = span.end
     return spans
 
@@ -125,12 +127,18 @@ def _is_text_map(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
-def _span(name: str, entry: object) -> Span:
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+def _span(name: str, entry: object, *, loosely: bool) -> Span | None:
+    if not isinstance(entry, dict) or not set(entry) >= _FIELDS:
         raise FileFormatError(f"tensor '{name}' is not described by dtype, shape and data_offsets")
     kind = entry["dtype"]
+    if set(entry) != _FIELDS and not loosely:
+        raise StateError(f"tensor '{name}' has the unknown field '{min(set(entry) - _FIELDS)}'")
     if not isinstance(kind, str) or kind not in _READ:
-        raise FileFormatError(f"tensor '{name}' has the unknown dtype {kind!r}")
+        if loosely and isinstance(kind, str):
+            return None
+        raise (StateError if isinstance(kind, str) else FileFormatError)(
+            f"tensor '{name}' has the unknown dtype {kind!r}"
+        )
     begin, end = _offsets(name, entry["data_offsets"])
     dtype, bits = _READ[kind]
     shape = _shape(name, entry["shape"])

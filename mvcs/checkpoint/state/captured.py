@@ -86,12 +86,14 @@ class CapturedLeaf:
         dtype: its element type.
         shape: its sizes.
         source: gives its content, row-major and little-endian.
+        verbatim: whether its file could not be written with other values.
     """
 
     path: Path
     dtype: DType
     shape: tuple[int, ...]
     source: Source
+    verbatim: bool = False
 
     @cached_property
     def raw_bytes(self) -> int:

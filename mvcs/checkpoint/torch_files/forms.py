@@ -4,8 +4,10 @@ What is made here only says what torch would make. None of it is larger than wha
 """
 
 import math
+import operator
 import pickle
 from collections.abc import Callable
+from itertools import accumulate
 
 import torch
 
@@ -77,7 +79,7 @@ def _sizes(value: Made) -> tuple[int, ...]:
 def _tensor(memory: Made, offset: Made, shape: Made, strides: Made, *_: Made) -> Tensor:
     if not isinstance(memory, Storage):
         raise odd("a tensor")
-    return _inside(memory, memory.itemsize, offset, shape, strides)
+    return _inside(memory, memory.dtype.name, memory.itemsize, offset, shape, strides)
 
 
 def _tensor_v2(
@@ -97,12 +99,12 @@ def _tensor_v3(
     _metadata: Made = None,
 ) -> Tensor:
     width = _dtype_width(dtype.name) if isinstance(dtype, Named) else None
-    if not isinstance(memory, Storage) or width is None:
+    if not isinstance(memory, Storage) or not isinstance(dtype, Named) or width is None:
         raise odd("a tensor")
-    return _inside(memory, width, offset, shape, strides)
+    return _inside(memory, dtype.name.removeprefix("torch."), width, offset, shape, strides)
 
 
-def _inside(memory: Storage, width: int, offset: Made, shape: Made, strides: Made) -> Tensor:
+def _inside(memory: Storage, dtype: str, width: int, offset: Made, shape: Made, strides: Made) -> Tensor:
     sizes, steps = _sizes(shape), _sizes(strides)
     if not is_size(offset) or len(sizes) != len(steps):
         raise odd("a tensor")
@@ -110,7 +112,11 @@ def _inside(memory: Storage, width: int, offset: Made, shape: Made, strides: Mad
     end = (offset + reach) * width  # type: ignore[operator]  # a size is a number
     if all(sizes) and end > memory.elements * memory.itemsize:
         raise odd("a tensor larger than its storage")
-    return Tensor(dense=math.prod(sizes) * width <= memory.elements * memory.itemsize)
+    dense = math.prod(sizes) * width <= memory.elements * memory.itemsize
+    rows = [*accumulate(reversed(sizes[1:]), operator.mul, initial=1)][::-1]
+    if not all(step == row or size == 1 for size, step, row in zip(sizes, steps, rows, strict=False)):
+        return Tensor(dense=dense)
+    return Tensor("", dense, memory, dtype, sizes, offset * width)  # type: ignore[operator]  # as above
 
 
 def _parameter(data: Made, _grad: Made, _hooks: Made, _state: Made = None) -> Tensor:

@@ -8,13 +8,23 @@ import pickle
 import struct
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO, ClassVar, cast
 
 from mvcs.checkpoint.state.collector import refuse
 from mvcs.checkpoint.torch_files.forms import called, named
-from mvcs.checkpoint.torch_files.stand_ins import Encoded, Items, Kind, Made, Sizes, Storage, Tensor, odd
+from mvcs.checkpoint.torch_files.stand_ins import (
+    Encoded,
+    Items,
+    Kind,
+    Made,
+    Named,
+    Sizes,
+    Storage,
+    Tensor,
+    odd,
+)
 from mvcs.checkpoint.torch_files.storages import storage
 from mvcs.objects import MAX_ALIKE, Path
 
@@ -92,8 +102,8 @@ class TorchPickle:
         module = self._line()
         self._push(named(module, self._line()))
 
-    def _text(self) -> None:
-        self._push(str(self._take(self._number(4)), "utf-8", "surrogatepass"))
+    def _text(self, length: int = 4) -> None:
+        self._push(str(self._take(self._number(length)), "utf-8", "surrogatepass"))
 
     def _short_text(self) -> None:
         self._push(str(self._take(self._take(1)[0]), "utf-8"))
@@ -152,13 +162,16 @@ class TorchPickle:
 
     def _reduce(self) -> None:
         arguments = self._stack.pop()
-        made = called(self._stack[-1], arguments)
-        self._copied += sum(map(_length, cast("tuple[Made, ...]", arguments)))
+        made = self._called(self._stack[-1], arguments)
+        self._copied += sum(map(_length, arguments if isinstance(arguments, tuple) else ()))
         if self._copied > _most(self._stream.tell()):
             raise refuse(self._path, "a container that is copied beyond belief")
         if isinstance(made, Items):
             self._hash(made.keys())
         self._stack[-1] = made
+
+    def _called(self, function: Made, arguments: Made) -> Made:
+        return called(function, arguments)
 
     def _hash(self, keys: Iterable[Made]) -> None:
         for key in keys:
@@ -222,6 +235,116 @@ class TorchPickle:
         pickle.BINPUT: _put,
         pickle.LONG_BINPUT: _far_put,
     }
+
+
+class AnyPickle(TorchPickle):
+    """Follows a pickle whatever it asks for: what that would give is a container of what it is given.
+
+    Nothing is loaded from it, so that keys are not hashed and containers may contain themselves.
+
+    Attributes:
+        asked: the names that were asked for.
+    """
+
+    def __init__(self, stream: BinaryIO, size: int, path: Path) -> None:
+        """Do as `TorchPickle` does."""
+        super().__init__(stream, size, path)
+        self.asked: list[str] = []
+
+    def _called(self, function: Made, arguments: Made) -> Made:
+        try:
+            return called(function, arguments)
+        except pickle.UnpicklingError:
+            return Items(items=[arguments])
+
+    def _hash(self, keys: Iterable[Made]) -> None:
+        pass
+
+    def _ask(self, module: Made, name: Made) -> None:
+        if not isinstance(module, str) or not isinstance(name, str) or len(module + name) > 2 * _LONGEST_NAME:
+            raise odd("a name")
+        full = f"{module.replace('__builtin__', 'builtins')}.{name}"
+        self.asked.append(full)
+        self._push(Named(full))
+
+    def _any_named(self) -> None:
+        module = self._line()
+        self._ask(module, self._line())
+
+    def _stack_named(self) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        self._ask(module, name)
+
+    def _new(self, parts: int = 1) -> None:
+        arguments = [self._stack.pop() for _ in range(parts)]
+        self._stack[-1] = Items(items=arguments)
+
+    def _given(self, items: list[Made], *, mapping: bool = False) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, Items):
+            target = self._stack[-1] = Items(items=[target])
+        if mapping and target.kind is not Kind.MAPPING:
+            target.attributes.append(Items(Kind.MAPPING, items))
+        else:
+            target.items.extend(items)
+
+    def _built(self) -> None:
+        state = self._stack.pop()
+        self._given([])
+        cast("Items", self._stack[-1]).attributes.append(state)
+
+    def _bytes(self, count: int) -> None:
+        self._push(self._take(self._number(count)))
+
+    _STEPS: ClassVar[dict[bytes, Callable[..., None]]] = {
+        **TorchPickle._STEPS,  # noqa: SLF001 - its own base
+        pickle.GLOBAL: _any_named,
+        pickle.INST: _any_named,
+        pickle.STACK_GLOBAL: _stack_named,
+        pickle.BUILD: _built,
+        pickle.NEWOBJ: _new,
+        pickle.NEWOBJ_EX: lambda self: self._new(2),
+        pickle.APPEND: lambda self: self._given([self._stack.pop()]),
+        pickle.APPENDS: lambda self: self._given(self._marked()),
+        pickle.ADDITEMS: lambda self: self._given(self._marked()),
+        pickle.SETITEM: lambda self: self._given([self._stack.pop(), self._stack.pop()][::-1], mapping=True),
+        pickle.SETITEMS: lambda self: self._given(self._marked(), mapping=True),
+        pickle.FROZENSET: lambda self: self._push(Items(Kind.SET, self._marked())),
+        pickle.FRAME: lambda self: self._take(8) and None,
+        pickle.MEMOIZE: lambda self: self._memo.__setitem__(len(self._memo), self._stack[-1]),
+        pickle.SHORT_BINUNICODE: lambda self: self._short_text(),
+        pickle.BINUNICODE8: lambda self: self._text(8),
+        pickle.SHORT_BINBYTES: lambda self: self._bytes(1),
+        pickle.BINBYTES: lambda self: self._bytes(4),
+        pickle.BINBYTES8: lambda self: self._bytes(8),
+        pickle.BYTEARRAY8: lambda self: self._bytes(8),
+        pickle.LONG4: lambda self: self._bytes(4),
+    }
+
+
+def tensors_made(made: Made) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors in what was followed, each container once, with their keys joined with dots."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Made]] = [("", made)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, Tensor):
+            yield path, item
+        elif isinstance(item, tuple | Items) and id(item) not in seen and len(path) <= _LONGEST_NAME:
+            seen.add(id(item))
+            waiting.extend(reversed([*_named_parts(path, item)]))
+
+
+def _named_parts(path: str, item: Made) -> Iterator[tuple[str, Made]]:
+    before = f"{path}." if path else ""
+    parts = item.items if isinstance(item, Items) else cast("tuple[Made, ...]", item)
+    if isinstance(item, Items) and item.kind is Kind.MAPPING:
+        for place, (key, value) in enumerate(zip(parts[::2], parts[1::2], strict=False)):
+            named = str(key)[:_LONGEST_NAME] if type(key) in (str, int, bool) else f"({place})"
+            yield before + named, value
+    else:
+        yield from ((f"{before}{place}", part) for place, part in enumerate(parts))
+    yield from ((path, part) for part in (item.attributes if isinstance(item, Items) else ()))
 
 
 def check_made(made: Made, path: Path, length: int) -> None:

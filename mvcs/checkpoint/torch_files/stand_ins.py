@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from mvcs.objects import DType
+
 Made: TypeAlias = object
 ODD = "is not as torch.save writes it"
 
@@ -23,13 +25,18 @@ class Storage:
 
     Attributes:
         key: what it is called.
-        itemsize: bytes of an element.
+        dtype: its element type.
         elements: how many there are.
     """
 
     key: str
-    itemsize: int
+    dtype: DType
     elements: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
 
 
 class Kind(Enum):
@@ -95,10 +102,18 @@ class Tensor:
     Attributes:
         strange: of which kind it is, where that is one that no commit holds and torch need not make.
         dense: whether it has no more elements than its memory.
+        memory: its memory, where it stands there row by row, as elements of `dtype` from `offset` bytes on.
+        dtype: the name of its element type there.
+        shape: its sizes.
+        offset: where it begins.
     """
 
     strange: str = ""
     dense: bool = False
+    memory: Storage | None = None
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    offset: int = 0
 
 
 def odd(what: str) -> pickle.UnpicklingError:

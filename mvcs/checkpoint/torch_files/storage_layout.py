@@ -1,27 +1,37 @@
-"""Where the memory lies that a file of torch.save asks for, checked before anything is loaded."""
+"""Where the memory lies that a file of torch.save asks for, checked before anything is loaded.
+
+Of a file that no state can be made of, the tensors are found here as well, and nothing is loaded.
+"""
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from mvcs.checkpoint.formats.archive import archives_in, content_at
+from mvcs.checkpoint.formats.layout import NamedTensor
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.torch_files.pickle_program import TorchPickle, check_made
-from mvcs.checkpoint.torch_files.stand_ins import Items, odd
+from mvcs.checkpoint.torch_files.pickle_program import AnyPickle, TorchPickle, check_made, tensors_made
+from mvcs.checkpoint.torch_files.stand_ins import Items, Made, Storage, odd
 from mvcs.errors import FileFormatError
-from mvcs.objects import Path
+from mvcs.objects import DTYPES, Path
 
+WHAT = "a file of torch.save"
+ZIP_MAGIC = b"PK\x03\x04"
+Run = tuple[int, int]
+"""Where bytes begin in a file, and how many there are."""
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT_BYTES = 8  # in front of each storage of the older form, its number of elements
-_LOCAL_HEADER, _LENGTHS = 30, 26  # bytes of a member's own header, and where the lengths of two names are
 
 
-def memory_of(file: StampedFile, members: Sequence[zipfile.ZipInfo], path: Path) -> list[zipfile.ZipInfo]:
-    """Return the members that hold the memory of tensors, each as large as the pickle says.
+def memory_of(
+    file: StampedFile, members: Sequence[zipfile.ZipInfo], path: Path
+) -> tuple[list[zipfile.ZipInfo], list[Run]]:
+    """Return the members that hold memory of tensors, each as large as the pickle says, and where all lies.
 
     Args:
         file: the file.
-        members: of the archive it is; none for the older form.
+        members: of the archive it is; none for the older form, whose memory is in no member.
         path: of the file in the commit.
 
     Raises:
@@ -30,29 +40,72 @@ def memory_of(file: StampedFile, members: Sequence[zipfile.ZipInfo], path: Path)
         StateError: no commit can hold what is in it.
     """
     with file.open() as opened:
-        if members:
-            return _members_asked_for(file, opened, members, path)
-        _check_older(file, opened, path)
-        return []
+        if not members:
+            made, memory, end = _older(TorchPickle(opened, file.size, path), file, opened)
+            check_made(made, path, end)
+            return [], [run for _, run in memory.values()]
+        whole = pickle_in(file, opened, members)
+        followed = TorchPickle(io.BytesIO(whole), len(whole), path)
+        check_made(followed.follow(), path, len(whole))
+        found = _asked_for(followed, members)
+        return found, [(content_at(file, WHAT, opened, one), one.file_size) for one in found]
 
 
-def _members_asked_for(
-    file: StampedFile, opened: BinaryIO, members: Sequence[zipfile.ZipInfo], path: Path
-) -> list[zipfile.ZipInfo]:
+def tensors_in(file: StampedFile) -> Iterator[NamedTensor]:
+    """Yield the tensors of a file, which nothing is loaded from.
+
+    A storage whose tensors lie in it otherwise than row by row, or are of a kind of their own, is a tensor
+    itself. Of several archives, as torch.distributed.checkpoint writes them, each name begins with a number.
+
+    Raises:
+        UnpicklingError: or what else is raised on bytes that no torch.save wrote.
+        FileFormatError: its archives do not lie inside it.
+    """
+    zipped = bytes(file.read(0, min(file.size, len(ZIP_MAGIC)))) == ZIP_MAGIC
+    archives = archives_in(file, WHAT) if zipped else [[]]
+    with file.open() as opened:
+        for number, members in enumerate(archives):
+            named = "" if len(archives) == 1 else f"{number}"
+            if zipped:
+                whole = pickle_in(file, opened, members)
+                program: TorchPickle = AnyPickle(io.BytesIO(whole), len(whole), ())
+                made = program.follow()
+                found = _asked_for(program, members)
+                memory = {
+                    storage.key: (storage, (content_at(file, WHAT, opened, one), one.compress_size))
+                    for storage, one in zip(program.storages.values(), found, strict=True)
+                }
+            else:
+                made, memory, _ = _older(AnyPickle(opened, file.size, ()), file, opened)
+            for name, dtype, shape, begin in _of(made, memory):
+                yield ".".join(filter(None, (named, name))) or "tensor", dtype, shape, begin
+
+
+def _of(made: Made, memory: dict[str, tuple[Storage, Run]]) -> Iterator[NamedTensor]:
+    left = dict(memory)
+    for name, tensor in tensors_made(made):
+        dtype = DTYPES.get(tensor.dtype)
+        if tensor.memory is not None and dtype is not None and tensor.memory.key in memory:
+            left.pop(tensor.memory.key, None)
+            yield name, dtype, tensor.shape, memory[tensor.memory.key][1][0] + tensor.offset
+    for key, (storage, (start, _)) in left.items():
+        yield f"storage {key}", storage.dtype, (storage.elements,), start
+
+
+def _asked_for(followed: TorchPickle, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     names = {member.filename: member for member in members}
     # The loader ignores case, and takes the one it finds first.
     if len({name.lower() for name in names}) != len(members):
         raise odd("an archive whose members differ in case alone")
     prefix = members[0].filename.partition("/")[0]
-    whole = pickle_in(file, opened, members)
-    followed = TorchPickle(io.BytesIO(whole), len(whole), path)
-    check_made(followed.follow(), path, len(whole))
     found = []
     for storage in followed.storages.values():
         member = names.get(f"{prefix}/data/{storage.key}")
         # The last bytes of a view as another type may be less than one element.
         if member is None or member.file_size // storage.itemsize != storage.elements:
             raise odd(f"the storage '{storage.key[:200]}'")
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise odd("a compressed member")
         found.append(member)
     return found
 
@@ -66,24 +119,11 @@ def pickle_in(file: StampedFile, opened: BinaryIO, members: Sequence[zipfile.Zip
     name = members[0].filename.partition("/")[0] + "/data.pkl"
     for member in members:
         if member.filename == name:
-            start = content_at(file, opened, member)
+            start = content_at(file, WHAT, opened, member)
             if start + member.file_size > file.size:
                 raise not_torch(file, "it ends inside a member")
             return bytes(file.part(opened, start, member.file_size))
     raise not_torch(file, f"it has no '{name[:200]}'")
-
-
-def content_at(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> int:
-    """Return where the content of a stored member begins.
-
-    Raises:
-        FileFormatError: the file ends before.
-    """
-    if member.header_offset + _LOCAL_HEADER > file.size:
-        raise not_torch(file, "it ends inside a member")
-    header = file.part(opened, member.header_offset, _LOCAL_HEADER)
-    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (_LENGTHS, _LENGTHS + 2))
-    return member.header_offset + _LOCAL_HEADER + sum(lengths)
 
 
 def not_torch(file: StampedFile, what: str) -> FileFormatError:
@@ -91,17 +131,24 @@ def not_torch(file: StampedFile, what: str) -> FileFormatError:
     return FileFormatError(f"'{file.path}' is not a file of torch.save: {what}")
 
 
-def _check_older(file: StampedFile, opened: BinaryIO, path: Path) -> None:
-    followed = TorchPickle(opened, file.size, path)
-    if followed.follow() != _MAGIC:
+def _older(
+    program: TorchPickle, file: StampedFile, opened: BinaryIO
+) -> tuple[Made, dict[str, tuple[Storage, Run]], int]:
+    """Return what the older form makes, where the memory of its storages lies, and how long its pickle is."""
+    if program.follow() != _MAGIC:
         raise odd("its first number")
-    followed.follow(), followed.follow()  # the protocol, and what tells of the machine
-    made = followed.follow()
-    check_made(made, path, opened.tell())
-    keys = followed.follow()
-    if not isinstance(keys, Items) or set(map(str, keys.items)) != set(followed.storages):
+    program.follow(), program.follow()  # the protocol, and what tells of the machine
+    made, storages = program.follow(), program.storages
+    end = opened.tell()
+    keys = program.follow()
+    if not isinstance(keys, Items) or set(map(str, keys.items)) != set(storages):
         raise odd("its list of storages")
     # Memory that is not in the file would hold whatever was there before.
-    needed = sum(_COUNT_BYTES + found.elements * found.itemsize for found in followed.storages.values())
-    if needed > file.size - opened.tell():
-        raise not_torch(file, f"it ends before its {needed} bytes of tensors do")
+    at, memory = opened.tell(), {}
+    for key in map(str, keys.items):
+        length = storages[key].elements * storages[key].itemsize
+        memory[key] = storages[key], (at + _COUNT_BYTES, length)
+        at += _COUNT_BYTES + length
+    if at > file.size:
+        raise not_torch(file, f"it ends before its {at - opened.tell()} bytes of tensors do")
+    return made, memory, end

@@ -3,33 +3,32 @@
 import io
 import pathlib
 import pickle
-import pickletools
 import re
 import struct
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 import torch
 
 from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
+from mvcs.checkpoint.formats.layout import capture_named, layout_node
 from mvcs.checkpoint.state.collector import Collector
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.state import StateCapture
 from mvcs.checkpoint.state.torch_values import torch_tensor
+from mvcs.checkpoint.torch_files.pickle_program import AnyPickle
 from mvcs.checkpoint.torch_files.restricted_loader import require_safe
 from mvcs.checkpoint.torch_files.stand_ins import ODD
-from mvcs.checkpoint.torch_files.storage_layout import memory_of, pickle_in
-from mvcs.checkpoint.torch_files.without_tensors import Outline
-from mvcs.errors import FileFormatError, MvcsError, StorageError, UnsafeFileError
+from mvcs.checkpoint.torch_files.storage_layout import WHAT, ZIP_MAGIC, memory_of, pickle_in, tensors_in
+from mvcs.checkpoint.torch_files.without_tensors import Outline, places_of
+from mvcs.errors import FileFormatError, MvcsError, StateError, StorageError, UnsafeFileError
 from mvcs.objects import FileEntry, FileFormat, Value
 
-WHAT = "a file of torch.save"
-_ZIP_MAGIC = b"PK\x03\x04"
 # What the loader raises on bytes that no torch.save wrote: it checks little and fails where it stumbles.
 _DAMAGE = (
     pickle.UnpicklingError,
@@ -65,16 +64,33 @@ def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEnt
     before = len(collector.leaves)
     members = _members(file)
     with _told(file, members):
-        memory = memory_of(file, members, (name,))
+        memory, runs = memory_of(file, members, (name,))
     with Outline.of(file, members, memory) as outline:
         with _told(file, members):
             loaded = _load(outline)
         node = StateCapture(collector).node(loaded, (name,))
         collector.leaves[before:] = map(outline.placed, collector.leaves[before:])
+    found = collector.leaves[before:]
     grown = sum(leaf.raw_bytes for leaf in collector.leaves[before:])
     if grown > MAX_RATIO * file.size:
         raise FileFormatError(f"'{file.path}' is not {WHAT}: its {file.size} bytes would grow to {grown}")
-    return FileEntry(name, FileFormat.TORCH, node)
+    layout = layout_node(file, node, places_of(found, before, file, runs), collector)
+    return FileEntry(name, FileFormat.TORCH, node, layout)
+
+
+def capture_loosely(file: StampedFile, name: str, collector: Collector) -> FileEntry:
+    """Take a file apart that no state can be made of: its tensors by name, and all else as it stands.
+
+    Raises:
+        FileFormatError: no tensors are found in it.
+    """
+    try:
+        found = [*tensors_in(file)]
+    except _DAMAGE as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: {_reason(error)}") from None
+    return capture_named(file, name, found, collector)
 
 
 def _load(outline: Outline) -> object:
@@ -101,9 +117,11 @@ def _told(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[Non
 def _members(file: StampedFile) -> list[zipfile.ZipInfo]:
     """Return the members of an archive; none for the older form."""
     require_content(file, WHAT)
-    if bytes(file.read(0, min(file.size, len(_ZIP_MAGIC)))) != _ZIP_MAGIC:
+    if bytes(file.read(0, min(file.size, len(ZIP_MAGIC)))) != ZIP_MAGIC:
         return []
     members = check_archive(file, WHAT)
+    if min((member.header_offset for member in members), default=0):
+        raise StateError(f"'{file.path}' holds several archives of torch.save, or others beside it")
     if any(member.filename.endswith("/constants.pkl") for member in members):
         raise _unsafe(file.path, "TorchScript")
     # torch.save stores, and what is stored can be read where it lies and cannot grow.
@@ -143,26 +161,12 @@ def _reason(error: BaseException) -> str:
 
 def _unknown_globals(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
     # The loader gives up at the first opcode it does not know; this finds what the rest would have asked for.
-    try:
-        with file.open() as opened:
-            content = pickle_in(file, opened, members) if members else opened.read(1 << 24)
-        strings: list[str] = []
-        for opcode, argument, _ in pickletools.genops(io.BytesIO(content)):
-            if isinstance(argument, str) and opcode.name != "GLOBAL":
-                strings.append(argument)
-            name = _global_name(opcode.name, argument, strings)
-            if name is not None and not _HARMLESS.match(name):
-                yield name
-    except _DAMAGE:
-        return
-
-
-def _global_name(opcode: str, argument: object, strings: list[str]) -> str | None:
-    if opcode in ("GLOBAL", "INST"):
-        return str(argument).replace(" ", ".")
-    if opcode == "STACK_GLOBAL" and len(strings) > 1:
-        return ".".join(strings[-2:])
-    return None
+    with suppress(*_DAMAGE), file.open() as opened:
+        content = pickle_in(file, opened, members) if members else opened.read(1 << 24)
+        program = AnyPickle(io.BytesIO(content), len(content), ())
+        with suppress(*_DAMAGE):
+            program.follow()
+        yield from (name for name in program.asked if not _HARMLESS.match(name))
 
 
 def write_torch(node: Value, content: ContentReader, file: BinaryIO) -> None:

@@ -8,17 +8,22 @@ members as they are, and instead of each large tensor its place in the file.
 import os
 import secrets
 import zipfile
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
+import numpy as np
 import torch
 
+from mvcs.checkpoint.formats.archive import content_at
+from mvcs.checkpoint.formats.layout import Placed
 from mvcs.checkpoint.state.captured import CapturedLeaf, Source
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.torch_values import TensorSource
-from mvcs.checkpoint.torch_files.storage_layout import content_at, not_torch
+from mvcs.checkpoint.torch_files.storage_layout import WHAT, Run, not_torch
+from mvcs.objects import Kind, ObjectId, object_id
 
 SMALL = 1 << 12
 _WHOLE = 16  # bytes of the largest element; the loader leaves out what is less than one at the end
@@ -127,14 +132,73 @@ def _places(
     """Yield where the tensors lie that are left out."""
     for member in memory:
         if member.file_size > SMALL:
-            yield content_at(file, opened, member), member.file_size
+            yield content_at(file, WHAT, opened, member), member.file_size
 
 
 def _swapped(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> bool:
     if not member.filename.endswith(_BIG_ENDIAN) or member.file_size > SMALL:
         return False
-    start = content_at(file, opened, member)
+    start = content_at(file, WHAT, opened, member)
     return bytes(file.part(opened, start, min(member.file_size, file.size - start))) != b"little"
+
+
+def places_of(
+    leaves: Sequence[CapturedLeaf], first: int, file: StampedFile, runs: Sequence[Run]
+) -> Iterator[Placed]:
+    """Yield where leaves that were loaded from a file lie in it, of which the first has the number `first`.
+
+    Memory that was loaded is found by its content among the runs; of equal ones the first goes to the first.
+    """
+    stored = {leaf.source.start for leaf in leaves if isinstance(leaf.source, StoredTensor)}
+    known: dict[ObjectId, deque[int]] = defaultdict(deque)
+    with file.open() as opened:
+        for start, length in runs:
+            if length and start not in stored:
+                known[object_id(Kind.CHUNK, file.part(opened, start, length))].append(start)
+    met: dict[int, tuple[int, int] | None] = {}
+    for number, leaf in enumerate(leaves, first):
+        if not isinstance(leaf.source, StoredTensor | TensorSource):
+            continue
+        tensor = leaf.source.tensor
+        place: tuple[int, int] | None = None
+        if isinstance(leaf.source, StoredTensor):
+            place = leaf.source.start, 0
+        elif tensor.numel():
+            address = tensor.untyped_storage().data_ptr()
+            if address not in met:
+                met[address] = _found(tensor, known)
+            place = met[address]
+        order = _order(tensor)
+        if place is not None and order is not None:
+            begin = place[0] + int(tensor.storage_offset()) * tensor.element_size()
+            plain = order == [*range(tensor.dim())]
+            yield Placed(begin, number, leaf.raw_bytes, None if plain else tuple(order), place[1])
+
+
+def _found(tensor: torch.Tensor, known: dict[ObjectId, deque[int]]) -> tuple[int, int] | None:
+    """Return where the memory of a tensor begins, and the width of numbers that stand big-endian."""
+    storage = tensor.untyped_storage()
+    memory = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,)).numpy()
+    width = tensor.element_size() // (2 if tensor.is_complex() else 1)
+    for swapped in (0, width) if width > 1 and not memory.size % width else (0,):
+        content = memory.view(f"u{swapped}").byteswap() if swapped else memory
+        if places := known.get(object_id(Kind.CHUNK, content.view(np.uint8).data)):
+            return places.popleft(), swapped
+    return None
+
+
+def _order(tensor: torch.Tensor) -> list[int] | None:
+    """Return dimensions as they vary in memory, slowest first; None where its elements lie apart."""
+    steps = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda way: (-steps[way], way))
+    if tensor.is_contiguous():
+        order = [*range(tensor.dim())]
+    step = 1
+    for way in reversed(order):
+        if tensor.size(way) != 1 and steps[way] != step:
+            return None
+        step *= tensor.size(way)
+    return None if tensor.is_conj() or tensor.is_neg() else order
 
 
 @dataclass(frozen=True, eq=False)

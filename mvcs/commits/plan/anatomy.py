@@ -32,8 +32,9 @@ class Anatomy:
 
     @cached_property
     def roles(self) -> list[Role]:
-        """The role of each leaf."""
-        return roles_of(self.captured)
+        """The role of each leaf; one whose values its file has elsewhere as well is none to be rounded."""
+        pairs = zip(self.captured.leaves, roles_of(self.captured), strict=True)
+        return [Role.OTHER if leaf.verbatim else role for leaf, role in pairs]
 
     @cached_property
     def weights(self) -> list[CapturedLeaf]:

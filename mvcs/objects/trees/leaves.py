@@ -88,6 +88,8 @@ class FileFormat(StrEnum):
     SAFETENSORS = "safetensors"
     TORCH = "torch"
     NPZ = "npz"
+    BINARY = "binary"
+    """Tensors by name, and in the header a layout of all other bytes: what no format above can hold."""
     OPAQUE = "opaque"
 
 
@@ -98,8 +100,9 @@ class FileEntry:
     Attributes:
         path: relative to the folder above `.mvcs`, with forward slashes.
         format: how it is written again.
-        node: its content: a structure of tensors, or a blob reference when the format is opaque.
-        header: for safetensors, the file's own header (bytes or a blob reference); None otherwise.
+        node: its content: a structure with tensors, or a blob reference when the format is opaque.
+        header: for safetensors, the file's own header (bytes or a blob reference). For torch, npz and binary
+            files its layout, likewise; None for an opaque file, and where an earlier version wrote none.
     """
 
     path: str
@@ -216,4 +219,6 @@ def as_file(value: cbor.Value) -> FileEntry:
         raise UnsupportedFormatError(f"a file of the unknown format {name!r}") from None
     if file_format is FileFormat.OPAQUE and blob_reference(node) is None:
         raise CorruptionError("an opaque file is not a blob")
+    if file_format is FileFormat.BINARY and header is None:
+        raise CorruptionError("a binary file has no layout")
     return FileEntry(safe_path(as_text(path, "a file's path")), file_format, node, header)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mvcs.errors import FileFormatError, MvcsError, StateError
+from mvcs.errors import FileFormatError, MvcsError
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.reports import CommitInfo
 from mvcs.repository.quota import taken_by
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from mvcs.local import Journal
     from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken
 
-_PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
-_ANEW = f"write it anew or move it away first; {_PLAIN}"
+_ANEW = (
+    "write it anew or move it away first; with --plain what cannot be read is kept as it is, byte for byte"
+)
 
 
 class Committing(Roomy):
@@ -36,8 +37,8 @@ class Committing(Roomy):
 
         try:
             return files_to_commit.capture(self._session, asked, parent)
-        except (FileFormatError, StateError) as error:
-            error.hint = _ANEW if error.hint is None else f"{_PLAIN}; {error.hint}"
+        except FileFormatError as error:
+            error.hint = _ANEW
             raise
 
     def _taken(

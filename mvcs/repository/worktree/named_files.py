@@ -93,10 +93,12 @@ def head_files(top: pathlib.Path, index: Index, head: Tree | None) -> list[pathl
 
 def known_files(top: pathlib.Path, index: Index, head: Tree | None) -> KnownFiles:
     """Return the files that HEAD has, and where those lie that were committed under another name."""
-    found = frozenset(entry.path for entry in (head.files if head else None) or ())
+    entries = (head.files if head else None) or ()
+    found = frozenset(entry.path for entry in entries)
     elsewhere = {name: index.locate(top, name) for name in index.places if name in found}
     places = {normal_path(place): name for name, place in elsewhere.items() if place != top / name}
-    return KnownFiles(found, places)
+    bytewise = [entry.path for entry in entries if entry.format in (FileFormat.OPAQUE, FileFormat.BINARY)]
+    return KnownFiles(found, places, frozenset(bytewise))
 
 
 def _opaque(
