@@ -21,7 +21,6 @@ def cheapest(
     settings: SearchSettings = SEARCH_DEFAULTS,
     *,
     settled: Container[str] = (),
-    coarsens: bool = True,
 ) -> LatticeChoice | None:
     """Return the point of fewest bytes whose error is at most `most`; None where none was found.
 
@@ -33,10 +32,9 @@ def cheapest(
         most: the largest error.
         settings: how far is looked.
         settled: layer types most of whose codes stay where their step does.
-        coarsens: whether those may have a larger step.
     """
     most = max(most, held_error(space, hysteresis) + most / 8)
-    return _Prices(space, hysteresis, most, settings, settled, coarsens).cheapest()
+    return _Prices(space, hysteresis, most, settings, settled).cheapest()
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class _Prices:
     most: float
     settings: SearchSettings
     settled: Container[str]
-    coarsens: bool
 
     def cheapest(self) -> LatticeChoice | None:
         # From below: what a high price would look at, a trial each, are steps far finer than needed.
@@ -121,8 +118,6 @@ class _Prices:
     def _coarser(self, kind: str, step: int) -> Iterator[int]:
         """Yield the steps above one that a layer type may have."""
         start, coarsest = self.space.starts[kind], self.space.coarsest[kind]
-        if kind in self.settled and not self.coarsens:
-            coarsest = start
         last = min(start + self.settings.farthest, coarsest)
         return (more for more in range(step + 1, last + 1) if self._may_be(kind, more))
 

@@ -92,7 +92,10 @@ class _Differences:
 class PairedCheck:
     """Decides by the paired mean and two standard errors, as soon as the batches seen leave no doubt.
 
-    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
+    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Of candidates whose noise is
+    about as large as the bound, those pass that are lucky on this sample. So where 2 standard errors take
+    more than three quarters of epsilon, 6 are added: only what is better beyond doubt passes. Noise falls
+    with the step, so the search goes on with a finer one. Before the end, what is still
     unknown is the mean of the batches to come. Say k of n batches are seen, which hold a share f of the
     counts, with a spread s. Then the mean of all n lies about the one so far with a standard deviation of s
     sqrt((1 - f) / k), as in a sample without replacement (Cochran, section 2.6). The check ends once the
@@ -173,16 +176,16 @@ class PairedCheck:
         if found.batches < total:
             missing = baseline.other(found.batches, math.nan)
             raise UsageError(f"{missing}", hint=_SAME_DATA)
-        error = found.spread / math.sqrt(total)
-        keeps = found.mean + self.settings.errors * error <= epsilon
-        return self._verdict(found, baseline, epsilon, accepted=keeps)
+        doubt = _doubt(found.spread / math.sqrt(total), epsilon, self.settings)
+        return self._verdict(found, baseline, epsilon, accepted=found.mean + doubt <= epsilon)
 
     def _verdict(self, found: _Differences, baseline: Baseline, epsilon: float, *, accepted: bool) -> Verdict:
         total = len(baseline.batches)
         error = found.spread / math.sqrt(found.batches) if found.batches > 1 else None
         doubt = "" if error is None else f" ± {error:.3%}"
         seen = f" after {found.batches} of {total} batches" if baseline.is_paired else ""
-        keeps = "keeps" if accepted else "breaks"
+        is_noisy = found.mean + self.settings.errors * found.spread / math.sqrt(total) <= epsilon
+        keeps = "keeps" if accepted else "is too noisy to tell of" if is_noisy else "breaks"
         return Verdict(
             accepted=accepted,
             degradation=found.mean,
@@ -208,12 +211,21 @@ class PairedCheck:
 def _clear(found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings) -> bool | None:
     """Return the verdict that the batches to come can hardly change, or None while they can."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
-    expected = found.mean + settings.errors * found.spread / math.sqrt(len(baseline.batches))
+    error = found.spread / math.sqrt(len(baseline.batches))
     wary = max(found.spread, epsilon / math.sqrt(seen))
     margin = _student(settings.early_errors, seen - 1) * wary * math.sqrt(unseen / seen)
-    if expected - margin > epsilon:
+    # The spread is an estimate as well, with a relative deviation of about 1 / sqrt(2 (k - 1)).
+    off = settings.early_errors / math.sqrt(2 * (seen - 1))
+    least, most = (found.mean + _doubt(error, epsilon, settings, by) for by in (1 - off, 1 + off))
+    if least - margin > epsilon:
         return False
-    return True if expected + margin < epsilon and 2 * found.different >= seen else None
+    return True if most + margin < epsilon and 2 * found.different >= seen else None
+
+
+def _doubt(error: float, epsilon: float, settings: SearchSettings, factor: float = 1.0) -> float:
+    """Return what has to fit under the bound beside the mean, if a standard error is that times a factor."""
+    is_noisy = settings.errors * error * factor > settings.noisy * epsilon
+    return (settings.certain if is_noisy else settings.errors) * error
 
 
 def _student(normal: float, degrees: int) -> float:

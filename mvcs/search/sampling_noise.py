@@ -1,4 +1,4 @@
-"""Evaluations of too few batches, whose doubt takes most of a bound: it is told, or more are taken."""
+"""Evaluations of too few batches, whose noise takes most of a bound: it is told, or more are taken."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
 class SamplingNoise:
-    """Tells how much of a bound an evaluation's sampling error takes, when that is more than it should.
+    """Tells when an evaluation's noise, not quality, decides how fine the steps of commits are.
 
-    A candidate is accepted where its mean degradation and two standard errors keep the bound (`PairedCheck`).
-    So what the mean may be is the bound less two standard errors. Those fall with the root of the number of
-    batches (Cochran, Sampling Techniques, 3rd ed., section 2.6).
+    That is so where a candidate was refused only because its noise takes too much of the bound
+    (`PairedCheck`). Noise falls with the root of the number of batches (Cochran, Sampling Techniques, 3rd
+    ed., section 2.6).
     """
 
     def __init__(self, settings: SearchSettings = SEARCH_DEFAULTS) -> None:
@@ -24,15 +24,23 @@ class SamplingNoise:
         """Return what there is to say of a commit's evaluations; None where nothing new is.
 
         Args:
-            verdicts: of its candidates, in order; the last accepted one counts, else the surest.
+            verdicts: of its candidates, in order.
             baseline: what they were compared with.
             epsilon: the degradation accepted.
         """
-        doubt = doubt_of(verdicts, baseline, self._settings)
-        if doubt <= self._settings.noisy * epsilon or doubt <= 2 * self._told:
+        count, least = len(baseline.batches), self._settings.noisy * epsilon
+        uppers = {each.upper(self._settings.errors): each for each in verdicts if not each.accepted}
+        doubts = [upper - each.degradation for upper, each in uppers.items() if upper <= epsilon]
+        doubt = min((doubt for doubt in doubts if doubt > least), default=0.0)
+        if not epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
-        return _told(doubt, baseline, epsilon)
+        wanted = _rounded(count * (doubt / (self._settings.aimed * epsilon)) ** 2)
+        return (
+            f"the evaluation's {count} batches tell a degradation to ± {doubt:.2%} (two standard errors), "
+            f"too little to say whether a candidate keeps the bound of {epsilon:.2%}; so steps are finer and "
+            f"commits larger than they might be: give about {wanted} such batches"
+        )
 
 
 class SampleSize:
@@ -80,20 +88,6 @@ def doubt_of(
         if verdict.standard_error is not None and math.isfinite(verdict.standard_error)
     ]
     return settings.errors * min(errors, default=0.0)
-
-
-def _told(doubt: float, baseline: Baseline, epsilon: float) -> str:
-    show = "{:.2%}".format
-    count = len(baseline.batches)
-    leaves = show(epsilon - doubt) if doubt < epsilon else "nothing"
-    told = (
-        f"the evaluation's {count} batches tell a degradation to ± {show(doubt)} (two standard errors), "
-        f"which leaves {leaves} of the bound of {show(epsilon)}"
-    )
-    if not epsilon:
-        return told
-    wanted = _rounded(count * (2 * doubt / epsilon) ** 2)
-    return f"{told}: about {wanted} such batches would leave half of it"
 
 
 def _rounded(batches: float) -> int:

@@ -71,7 +71,9 @@ class SearchSettings:
         ordered: deviations of the likeness of neighbouring batches, beyond which they came in an order.
         same: relative difference between two evaluations of the same weights that is put down to the device.
         suspicious: quantized models that an evaluation does not tell from the original, to be doubted.
-        noisy: the share of a bound that two standard errors may take before a user is told.
+        noisy: the share of a bound that two standard errors may take; beyond it the sample cannot tell.
+        aimed: the share that the search makes them take.
+        certain: standard errors that a verdict adds where the sample cannot tell.
         quiet: the same before more batches are taken, where there are more.
         growth: times the batches of one commit, as many as the next may take.
     """
@@ -128,7 +130,9 @@ class SearchSettings:
     ordered: float = 3.0
     same: float = 1e-5
     suspicious: int = 3
-    noisy: float = 0.75
+    noisy: float = 0.6
+    aimed: float = 0.4
+    certain: float = 6.0
     quiet: float = 0.3
     growth: int = 4
 

@@ -23,7 +23,6 @@ from mvcs.search.candidates import (
     stored_of,
 )
 from mvcs.search.degradation_model import DegradationModel
-from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
@@ -48,7 +47,6 @@ class LatticeSearch:
     stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
-    _lucky: bool = False
     _settled: Mapping[float, Container[str]] = field(default_factory=dict)
     settings: SearchSettings = SEARCH_DEFAULTS
     models: dict[float, DegradationModel] = field(init=False)
@@ -74,7 +72,6 @@ class LatticeSearch:
             best, found = self._tried(attempt, is_spent)
             tested += found
             if best is not None:
-                self._lucky = _is_luck(best.verdict, attempt.epsilon, self.settings)
                 break
         self._end(best, tested)
         return LatticeOutcome(best, tested)
@@ -104,7 +101,7 @@ class LatticeSearch:
             self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
-                best, self._lucky = found, _is_luck(found.verdict, epsilon, self.settings)
+                best = found
             elif best and not attempt.thorough and self._is_enough(best, tested):
                 break
         return best
@@ -205,9 +202,7 @@ class LatticeSearch:
         for hysteresis in space.hystereses:
             allowed = self._allowed(hysteresis, epsilon, near, self.most - len(near))
             point = self._cheapest(space, hysteresis, allowed)
-            before = self._as_before(space, hysteresis, tested)
-            if before and (tested or point is None or stored_of(space, before) <= stored_of(space, point)):
-                point = before
+            point = self._as_before(space, hysteresis, epsilon, tested, point) or point
             if point is not None and all(point != each.point for each in tested):
                 found.append(point)
 
@@ -217,36 +212,46 @@ class LatticeSearch:
 
         return min(found, key=told, default=None)
 
-    def _as_before(self, space: Space, hysteresis: float, tested: Sequence[Tested]) -> LatticeChoice | None:
-        """Return the parent's own steps, where most codes stay at them and they were not tested yet.
+    def _as_before(
+        self,
+        space: Space,
+        hysteresis: float,
+        epsilon: float,
+        tested: Sequence[Tested],
+        point: LatticeChoice | None,
+    ) -> LatticeChoice | None:
+        """Return the parent's own steps, where they come before a point; None elsewhere.
 
         They come after coarser ones that were refused, and before finer ones. To find out takes an
-        evaluation, while finer steps take a bit a weight for each octave.
+        evaluation, while finer steps take a bit a weight for each octave. That is so with any hysteresis,
+        where most codes stay, or where they take at most half the bytes.
         """
-        point = LatticeChoice(dict(space.starts), hysteresis)
-        is_settled = all(kind in self._settled[hysteresis] for kind in space.starts)
-        told = any(each.verdict.accepted or each.point == point for each in tested)
-        return point if is_settled and not told else None
+        before = LatticeChoice(dict(space.starts), hysteresis)
+        stays = [kind in self._kept_in(space, hysteresis, epsilon) for kind in space.starts]
+        if not any(stays) or any(each.verdict.accepted or each.point == before for each in tested):
+            return None
+        if point is None or (tested and all(stays)):
+            return before
+        share = 1.0 if all(stays) else self.settings.lighter
+        return before if stored_of(space, before) <= share * stored_of(space, point) else None
 
     def _settled_in(self, space: Space, hysteresis: float, epsilon: float) -> Container[str]:
-        """Return the layer types most of whose codes stay and are averages over commits.
+        """Return the layer types most of whose codes stay and are averages over commits."""
+        return self._kept_in(space, hysteresis, epsilon) if hysteresis >= self.settings.averaging else ()
+
+    def _kept_in(self, space: Space, hysteresis: float, epsilon: float) -> Container[str]:
+        """Return the layer types most of whose codes stay.
 
         There are none where such codes are known not to do any more. That is so after an untrained model,
         which minds no step.
         """
-        if hysteresis < self.settings.averaging:
-            return ()
         point = LatticeChoice(dict(space.starts), hysteresis)
         predicted = self.models[hysteresis].predict(error_of(space, point), 0.0)
         return space.settled if predicted <= self.settings.hopeless * epsilon else ()
 
     def _cheapest(self, space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
-        """Return the point of fewest bytes; no coarser than the parent's after one that may have had luck.
-
-        The next one will not be as lucky.
-        """
-        settled = self._settled[hysteresis]
-        return cheapest(space, hysteresis, most, self.settings, settled=settled, coarsens=not self._lucky)
+        """Return the point of fewest bytes whose error is at most `most`."""
+        return cheapest(space, hysteresis, most, self.settings, settled=self._settled[hysteresis])
 
     def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested], left: int) -> float:
         """Return the largest error to try next with a hysteresis."""
@@ -268,16 +273,6 @@ class LatticeSearch:
 
 def _near(tested: Sequence[Tested]) -> list[Tested]:
     return [each for each in tested if not each.missed]
-
-
-def _is_luck(verdict: Verdict, epsilon: float, settings: SearchSettings) -> bool:
-    """Tell whether a candidate may have been accepted because its sample happened to be kind.
-
-    Two standard errors take all of the bound, so that only a mean below nothing could pass, and it is not as
-    far below as four.
-    """
-    doubt = settings.errors * (verdict.standard_error or 0.0)
-    return doubt > epsilon and verdict.degradation + 2 * doubt > epsilon
 
 
 def _sure(found: Tested, degradation: float, settings: SearchSettings) -> float:
@@ -304,6 +299,10 @@ def _seen(found: Tested, epsilon: float, before: Sequence[Tested], settings: Sea
     verdict = found.verdict
     # What has to keep the bound is the mean and two standard errors, those of the whole sample.
     upper = verdict.upper(settings.errors)
+    noise = upper - verdict.degradation if epsilon and math.isfinite(upper) else 0.0
+    if not (verdict.accepted and noise > settings.noisy * epsilon):
+        # The square of noise grows like the error as well, so it asks for finer steps in the same unit.
+        upper = max(upper, noise * noise / (settings.aimed**2 * epsilon)) if noise else upper
     if verdict.accepted:
         return max(upper, settings.doubt * epsilon)
     kept = _largest_kept(found, before)

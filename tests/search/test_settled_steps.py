@@ -1,4 +1,4 @@
-"""Steps that have a parent are held, or move by octaves; luck does not make them coarser."""
+"""Steps that have a parent are held, or move by octaves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,16 +85,6 @@ def test_the_parents_steps_come_after_coarser_ones_and_before_finer_ones() -> No
     assert all(step > 208 for step in asked[: asked.index(208)])
     assert outcome.chosen is not None
     assert outcome.chosen.point.steps["old"] == 208
-
-
-def test_what_luck_may_have_let_through_is_not_made_coarser() -> None:
-    space, search = OnlyOld(200, noise=0.02, luck=-0.05), LatticeSearch()
-    for _ in range(4):
-        outcome = search.run([Attempt(space, space.judge, EPSILON)])
-        assert outcome.chosen is not None
-        space.parent = outcome.chosen.point.steps["old"]
-    first = space.asked[0].steps["old"]
-    assert {point.steps["old"] for point in space.asked[1:]} == {first}
 
 
 def test_what_is_surely_better_than_the_original_is_made_coarser() -> None:
