@@ -1,6 +1,7 @@
 """A model lent to an evaluation, holding other weights, and taken back exactly as it was."""
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,8 @@ class ModelLender:
 
     Whatever an evaluation does to the model is undone in place. Parameters and buffers keep the memory that
     optimizers and graphs refer to, and get back every bit. Train and eval mode, gradients, what requires one,
-    which modules, parameters, buffers and hooks there are, and the global random generators are put back too.
+    which modules, parameters, buffers and hooks there are, what modules give as `get_extra_state`, and the
+    global random generators are put back too.
     The mode is put back by the modules' own `train`, and with it what moves with the mode, such as a flag.
     Other attributes are where an evaluation did what it may not. That takes host memory for one copy of the
     model, allocated at the first loan and used again.
@@ -177,6 +179,7 @@ class _Before:
     tensors: Weights
     values: list[torch.Tensor]
     frozen: list[bool]
+    extras: list[tuple[nn.Module, Any]]
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Before":
@@ -185,7 +188,9 @@ class _Before:
         plain = [parameter for parameter in parameters if is_plain(parameter) and parameter.numel()]
         values = [parameter.data for parameter in plain]
         frozen = [not parameter.requires_grad for parameter in plain]
-        return cls(ModuleStructure(model), held, parameters, live_tensors(model), values, frozen)
+        own = (child for child in model.modules() if _has_extra_state(child))
+        extras = [(child, copy.deepcopy(child.get_extra_state())) for child in own]
+        return cls(ModuleStructure(model), held, parameters, live_tensors(model), values, frozen, extras)
 
     def put_gradients_aside(self) -> None:
         """Leave no gradient in place: whatever an evaluation accumulates or zeroes is its own."""
@@ -221,3 +226,23 @@ class _Before:
             # What holds its bits is not written: memory that is only read may lie behind a buffer.
             if saved[name] is not tensor and not has_bits(tensor, saved[name]):
                 assign(tensor, saved[name])
+        for module, state in self.extras:
+            if not _is_alike(module.get_extra_state(), state):
+                module.set_extra_state(copy.deepcopy(state))
+
+
+def _has_extra_state(module: nn.Module) -> bool:
+    return type(module).get_extra_state is not nn.Module.get_extra_state
+
+
+def _is_alike(one: Any, other: Any) -> bool:  # noqa: ANN401 - whatever a module has
+    """Tell whether two states are surely the same."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_is_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_alike, one, other))
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return isinstance(one, int | float | str | bytes | None) and one == other
