@@ -158,8 +158,16 @@ class Committer:
         return self._preparation(request, parent, keeper).groups(request.quantizer, layers.exact)
 
     def _preparation(self, request: CommitRequest, parent: ParentTree, keeper: ExactLeaves) -> Preparation:
-        given = request.restored_from, request.importance, self._writers.max_tensor_error
-        return Preparation(keeper, self._weight_history, parent.revision, *given, self._writers.mechanisms)
+        return Preparation(
+            keeper,
+            self._weight_history,
+            parent.revision,
+            request.restored_from,
+            request.importance,
+            self._writers.max_tensor_error,
+            self._writers.mechanisms,
+            request.parts,
+        )
 
     def _stored(self, task: Task, keeper: ExactLeaves, bounded: BoundedGroups | None) -> Tree:
         """Store leaf after leaf, and blobs."""

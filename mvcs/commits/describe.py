@@ -1,5 +1,6 @@
 """What a commit says of itself: what its caller asked for, and what was measured while it was stored."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -164,6 +165,10 @@ def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]
 def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
     if request.evaluation is not None:
         yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
+        for name, part in sorted(request.evaluation.parts.items()):
+            degradation = math.nan if part.degradation is None else part.degradation
+            fields = {"degradation": degradation, **part.to_fields()}
+            yield f"{EVALUATION_CLASS} of {name}", tuple(fields.items())
 
 
 def _metric(request: CommitRequest) -> tuple[tuple[str, float], ...]:

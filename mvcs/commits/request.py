@@ -11,6 +11,7 @@ from mvcs.objects import (
     HOLDS_KEY,
     ONLY_WEIGHTS,
     Commit,
+    Path,
 )
 from mvcs.quantize import QuantizerConfig
 from mvcs.search import METRIC, Evaluation
@@ -36,6 +37,8 @@ class CommitRequest:
         importance: scores of weights by their names in the model, where the quantizer wants some.
         evaluation: how the quality of what is restored was measured; None where it was not.
         allow_empty: whether it is made also where it has nothing that its parent has not.
+        parts: the part of the state that each leaf is measured in, by path; weights of no part are kept
+            exactly. None where nothing says what is measured.
         rewords: the commit that is only said anew; None where something is recorded.
     """
 
@@ -53,6 +56,7 @@ class CommitRequest:
     nothing_left: bool = False
     rewords: Commit | None = None
     allow_empty: bool = True
+    parts: Mapping[Path, str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no commit can say, before anything is stored.

@@ -17,6 +17,7 @@ HOLDS_KEY, ONLY_WEIGHTS = (
 MAX_COMMIT = 1 << 20  # bytes
 RUN_KEY = "run"  # in the provenance of a training hook's commit: which run it belongs to
 EVALUATION_CLASS = "evaluation"  # beside the errors of classes: how its quality was measured
+PARTS_KEY = "parts"  # in the provenance of a run that has more weights than its model: what each part gets
 NOT_EVALUATED = "not evaluated"  # in the provenance where quality could not be measured: why
 OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY = (
     "optimizer",

@@ -1,7 +1,8 @@
 """How the quality of a commit was measured, as the commit records it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from mvcs.search.bound import Goal
@@ -21,6 +22,7 @@ class Evaluation:
         candidates: how many were evaluated.
         evaluations: what all of it took, the baseline included, in evaluations of the whole sample.
         goal: which way the metric is better.
+        parts: the same of each part of the state, where several were measured: this is the worst of them.
     """
 
     bound: float
@@ -30,6 +32,7 @@ class Evaluation:
     candidates: int
     evaluations: float
     goal: Goal = "min"
+    parts: Mapping[str, "Evaluation"] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, float]:
         """Return what the commit records beside the degradation; NaN where there is no standard error."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Final, Self, Unpack, cast
 
 from mvcs.checkpoint import check_state
 from mvcs.commits import step_number
@@ -25,10 +25,12 @@ from mvcs.train.saving.signals import Termination
 from mvcs.train.saving.worker import CommitQueue
 from mvcs.train.state.metrics import Metrics
 from mvcs.train.state.parts import Parts
+from mvcs.train.state.side_effects import SideEffects
 from mvcs.train.state.snapshot import HostBuffers
 from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
+_RARELY: Final = 16  # commits between looks at whether evaluations change tensors of an optimizer
 _NAMED = 10
 
 
@@ -98,11 +100,13 @@ class Checkpointer:
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
         self._line = Line(repo, self._delivery.branch or repo.branch)
-        self._chooser = chooser_of(model, optimizer, self._cadences.interval, bounding)
         self._metrics = Metrics()
         named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
         self._parts = Parts({**named, "loader": loader}, options.get("extra"), use_rng=self._process.rng)
         self._looked_at = False
+        self._chooser = chooser_of(model, optimizer, self._cadences.interval, bounding, self._parts.extra)
+        self._effects = SideEffects(self._parts.beside)
+        self._chooser.watch(self._effects.undone)
         self._queue = CommitQueue(self._delivery.places)
         self._termination = Termination()
         self._last = LastStep()
@@ -337,8 +341,12 @@ class Checkpointer:
         if not search and not self._chooser.is_quick:
             return self._chooser.ended()
         self._queue.drain(taken=1)
-        trials = NextTrials(self._line, snapshot.state)
-        return self._chooser.choose(snapshot.step, trials, is_last=not search)
+        trials = NextTrials(self._line, cast("Mapping[str, Any]", snapshot.state))
+        choice = self._chooser.choose(snapshot.step, trials, is_last=not search)
+        looks = self._effects.found or self.timings.total % _RARELY == 0
+        if looks and not snapshot.weights_only:
+            self._effects.put_back(trials.state)
+        return choice
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)

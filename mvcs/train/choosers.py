@@ -1,12 +1,14 @@
 """What chooses how the commits of a run are bounded, by the options it was given."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from torch import nn
 
+from mvcs.checkpoint import MODEL
 from mvcs.errors import UsageError, one_of, whole
 from mvcs.quantize import (
     AUTO_TIER,
@@ -20,8 +22,8 @@ from mvcs.search import SEARCH_DEFAULTS, Bound, SearchSettings
 from mvcs.train.checks import check_functions
 from mvcs.train.choice.published.cube_chooser import PublishedChooser
 from mvcs.train.choice.search import BoundingOptions, Chooser
-from mvcs.train.evaluation.call_evaluate import Evaluate
-from mvcs.train.evaluation.evaluator import Evaluator, OnFailure
+from mvcs.train.evaluation.call_evaluate import Evaluate, metric_of
+from mvcs.train.evaluation.evaluator import Evaluator, Held, OnFailure, held
 from mvcs.train.state.stateful import ModelProvider
 
 _logger = logging.getLogger("mvcs.train")
@@ -37,7 +39,8 @@ class Measurement:
     """How the quality of commits is measured, and how much a search may take.
 
     Attributes:
-        evaluate: measures a model.
+        evaluate: measures a part of a run, by its name, or several together.
+        measure: whether an average of the model is measured, by its name.
         method: how commits are bounded by it.
         bound: what degradation is, and how much of it is accepted.
         is_default: whether nobody said how much.
@@ -50,7 +53,8 @@ class Measurement:
         settings: what else the search goes by; None for the usual.
     """
 
-    evaluate: Evaluate
+    evaluate: Mapping[str | tuple[str, ...], Evaluate]
+    measure: Mapping[str, bool]
     method: Method
     bound: Bound
     is_default: bool
@@ -80,7 +84,20 @@ class Measurement:
         method, on_failure = given.get("method", "lattice"), given.get("on_evaluation_failure", "exact")
         one_of("method", method, get_args(Method))
         one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
-        check_functions({name: given.get(name) for name in ("evaluate", "replica")}, ())
+        evaluate = given["evaluate"] if isinstance(given["evaluate"], Mapping) else {MODEL: given["evaluate"]}
+        if not evaluate:
+            raise UsageError(
+                f"evaluate cannot be {evaluate!r}", hint="pass a function that measures the model"
+            )
+        functions = {
+            "evaluate" if name == MODEL else f"evaluate of {name}": one for name, one in evaluate.items()
+        }
+        measure = given.get("measure", {})
+        is_known = isinstance(measure, Mapping) and all(isinstance(one, bool) for one in measure.values())
+        if not is_known:
+            hint = 'say it of averages, as in measure={"extra.ema": False}'
+            raise UsageError(f"measure cannot be {measure!r}", hint=hint)
+        check_functions(functions | {"replica": given.get("replica")}, ())
         if "search_batches" in given:
             whole("search_batches", given["search_batches"], "take 1 or more batches")
         settings = given.get("search_settings", SEARCH_DEFAULTS)
@@ -88,7 +105,8 @@ class Measurement:
             hint = "pass mvcs.search.SearchSettings()"
             raise UsageError(f"search_settings cannot be {settings!r}", hint=hint)
         return cls(
-            given["evaluate"],
+            evaluate,
+            measure,
             method,
             Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal")),
             "max_degradation" not in given,
@@ -100,29 +118,56 @@ class Measurement:
             ),
         )
 
-    def evaluator(self, model: nn.Module | ModelProvider) -> Evaluator:
-        """Return what measures a model.
+    def evaluators(
+        self, model: nn.Module | ModelProvider, extra: Mapping[str, object]
+    ) -> dict[str, Evaluator]:
+        """Return what measures each part of a run, the model first.
 
         It says that commits will be lossy, and how much: who gave `evaluate` alone has not said so.
+
+        Raises:
+            UsageError: a name is none of a part of the run.
         """
+        parts = {MODEL: model, **{f"extra.{name}": held(extra, name) for name in extra}}
+        for name in self.measure:
+            one_of("measure", ".".join(name.split(".")[:2]), sorted(parts.keys() - {MODEL}))
+        found = {}
+        for key, function in self.evaluate.items():
+            names = key if isinstance(key, tuple) else (key,)
+            for index, name in enumerate(names):
+                one_of("a part that evaluate measures", name, sorted(parts))
+                one = function if len(names) == 1 else partial(metric_of, function, name, index)
+                found[name] = self._evaluator([parts[other] for other in names], index, one)
         most = self.bound.max_degradation
         _logger.info(
             "commits are bounded: what is restored may be worse than the original by max_degradation=%s%s",
             "as its function says" if callable(most) else f"{most:g}",
             ", the default" if self.is_default else "",
         )
+        return dict(sorted(found.items(), key=lambda pair: pair[0] != MODEL))
+
+    def _evaluator(
+        self, parts: Sequence[nn.Module | ModelProvider], index: int, evaluate: Evaluate
+    ) -> Evaluator:
         return Evaluator(
-            model,
-            self.evaluate,
+            parts[index],
+            evaluate,
             self.bound,
             batches=self.batches,
-            replica=self.replica,
+            replica=self.replica if len(parts) == 1 and not isinstance(parts[0], Held) else None,
             on_failure=self.on_failure,
             settings=self.settings or SEARCH_DEFAULTS,
+            given=parts,
         )
 
 
-def chooser_of(model: object, optimizer: object, every: int | None, options: BoundingOptions) -> Chooser:
+def chooser_of(
+    model: object,
+    optimizer: object,
+    every: int | None,
+    options: BoundingOptions,
+    extra: Mapping[str, object] | None = None,
+) -> Chooser:
     """Return what chooses by options.
 
     Args:
@@ -130,6 +175,7 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
         optimizer: what steps it.
         every: how many steps lie between commits, where that is known.
         options: as given.
+        extra: further parts of the run.
 
     Raises:
         UsageError: options that do not go together, or one out of range.
@@ -143,14 +189,15 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     if not isinstance(model, nn.Module | ModelProvider):
         raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
     if measuring.method == "inshrinkerator":
-        return _published(model, optimizer, every, measuring, given)
+        return _published(model, optimizer, every, measuring, given, measuring.evaluators(model, extra or {}))
     if not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
     if "quantizer" not in given:
         given.setdefault("moments", AUTO_TIER)
     return Chooser(
         quantizer_config(**given),
-        measuring.evaluator(model),
+        measuring.evaluators(model, extra or {}),
+        measure=measuring.measure,
         evaluations=measuring.evaluations,
         mean=measuring.mean,
         seconds=measuring.seconds,
@@ -164,6 +211,7 @@ def _published(
     every: int | None,
     measuring: Measurement,
     given: Mapping[str, Any],
+    evaluators: Mapping[str, Evaluator],
 ) -> Chooser:
     if not isinstance(model, nn.Module):
         raise UsageError(
@@ -171,6 +219,8 @@ def _published(
             hint="use the hook in a plain loop, or method='lattice'",
         )
     searched = {"search_mean": measuring.mean, "search_settings": measuring.settings}
+    if evaluators.keys() != {MODEL}:
+        raise UsageError("method='inshrinkerator' measures the model alone", hint="pass evaluate=f")
     others = sorted(
         (given.keys() - {"moments"}) | {name for name, value in searched.items() if value is not None}
     )
@@ -179,11 +229,12 @@ def _published(
             f"{others[0]} does not go with method='inshrinkerator'", hint="leave one of them out"
         )
     return PublishedChooser(
-        measuring.evaluator(model),
+        evaluators[MODEL],
         model,
         optimizer,
         moments=moments_config(given.get("moments")),
         every=every,
+        measure=measuring.measure,
         evaluations=measuring.evaluations,
         seconds=measuring.seconds,
     )

@@ -54,7 +54,10 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     if recorded:
         result += wrapped("Recorded:  ", _pairs(recorded), screen)
     for name, sums in value.commit.errors.items():
-        what = "Evaluated: " if name == EVALUATION_CLASS else f"Errors:    {printable(name)}: "
+        what = f"Errors:    {printable(name)}: "
+        if name.startswith(EVALUATION_CLASS):
+            part = printable(name.removeprefix(EVALUATION_CLASS).strip())
+            what = f"Evaluated: {part}: " if part else "Evaluated: "
         # A mean over tensors of a class hides the one that is off most, which stands above.
         shown = {key: item for key, item in sums.items() if key != "relative" or name not in _CLASSES}
         result += wrapped(what, [*_pairs(shown), *gloss(name, shown)], screen)

@@ -48,6 +48,7 @@ TABLE = {
     ("metric", "bins"): NO_WORDS,
     ("quantizer",): ("x", 1, 0.5, True, [], {}),
     ("evaluate",): NO_FUNCTIONS,
+    ("measure", "evaluate"): ("x", 1, 0.5, True, ["x"], {"extra.ema": "no"}),
     ("method", "evaluate"): NO_WORDS,
     ("max_degradation", "evaluate"): (*NO_FLOATS, "1%", math.inf, 1, 5.0),
     ("goal", "evaluate"): NO_WORDS,

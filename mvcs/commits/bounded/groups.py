@@ -65,7 +65,15 @@ class BoundedGroups:
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
         anatomy = self.keeper.anatomy
-        return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, self.kinds, self.tiers)
+        leaves = anatomy.captured.leaves
+        return plan(leaves, anatomy.roles, self._copies, self.kinds, self.tiers, self.codings.is_free)
+
+    @property
+    def _copies(self) -> Mapping[int, int]:
+        """The master of each low-precision copy that is measured where its master is."""
+        anatomy, parts = self.keeper.anatomy, self.codings.parts or {}
+        of = [parts.get(leaf.path) for leaf in anatomy.captured.leaves]
+        return {copy: master for copy, master in anatomy.copies.items() if of[copy] == of[master]}
 
     def waves(self) -> list[list[list[Planned]]]:
         """Return all groups in waves: averages that are new after the weights that they are stored near."""

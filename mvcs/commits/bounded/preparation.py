@@ -46,6 +46,7 @@ class Preparation:
         importance: scores of weights, where settings want some.
         max_tensor_error: how far off a tensor may be, over the root mean square of its values.
         mechanisms: that are at work.
+        parts: see `CommitRequest`.
     """
 
     keeper: ExactLeaves
@@ -55,6 +56,7 @@ class Preparation:
     importance: Mapping[str, ArrayLike]
     max_tensor_error: float
     mechanisms: Mechanisms = ALL
+    parts: Mapping[Path, str] | None = None
 
     def groups(self, config: QuantizerConfig, exact: ObjectWriter | None = None) -> BoundedGroups:
         """Look at the whole state for what its tensors have in common, and return what stores it.
@@ -71,7 +73,8 @@ class Preparation:
         config = replace(config, moments=tiers.shared)
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
-        codings = Codings(config, parents, moments, importance_of(anatomy, config, self.importance))
+        scores = importance_of(anatomy, config, self.importance)
+        codings = Codings(config, parents, moments, scores, self.parts)
         outside = self._prepared(codings)
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)
         guard = self._guard()
@@ -94,7 +97,9 @@ class Preparation:
         weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         before = self.parent.commit if self.parent else None
         if isinstance(codings.config, LatticeConfig):
-            codings.frozen, codings.averages = self._frozen, anatomy.averages
+            codings.frozen = self._frozen
+            # What is measured by itself has steps of its own, and what is not is exact.
+            codings.averages = anatomy.averages if self.parts is None else {}
         codings.prepare(((leaf, bases.find(leaf)) for leaf in weights), before)
         return outside
 

@@ -1,6 +1,6 @@
 """What a bounded commit does with each leaf: decided before the first byte is stored."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,6 +41,7 @@ _OF_MOMENTS = {
     Moment.WEIGHT: Treatment.FINE,
     Moment.EXACT: Treatment.EXACT,
 }
+_WEIGHTS = frozenset({Moment.WEIGHT, Moment.ITERATE})  # not moments, though an optimizer keeps them
 _COPIED = frozenset({Treatment.WEIGHT, Treatment.FINE})
 
 
@@ -66,6 +67,7 @@ def plan(
     copies: Mapping[int, int],
     kinds: MomentKinds,
     tiers: MomentTiers,
+    is_free: Callable[[CapturedLeaf], bool] = lambda _: True,
 ) -> list[list[Planned]]:
     """Return every leaf once, in groups: a leaf, then those that refer to it.
 
@@ -75,11 +77,14 @@ def plan(
         copies: the master of each leaf that is a low-precision copy.
         kinds: what optimizer moments are.
         tiers: which of them are to be bounded too.
+        is_free: tells of a leaf that is no moment whether it may be rounded.
     """
     places = {leaf.path: index for index, leaf in enumerate(leaves)}
-    moments = _Moments(leaves, places, kinds)
+    moments = _Moments(leaves, places, kinds, is_free)
     found = [
         _planned(index, leaf, role, moments if tiers[index].rounds else None)
+        if role is Role.MOMENT or is_free(leaf)
+        else Planned(index, Treatment.EXACT)
         for index, (leaf, role) in enumerate(zip(leaves, roles, strict=True))
     ]
     for index, master in copies.items():
@@ -111,15 +116,17 @@ class _Moments:
     leaves: Sequence[CapturedLeaf]
     places: Mapping[Path, int]
     kinds: MomentKinds
+    is_free: Callable[[CapturedLeaf], bool]
 
     def planned(self, index: int) -> Planned:
         """Return what is done with a moment."""
-        kind = self._kind(index)
+        kind, leaf = self._kind(index), self.leaves[index]
+        if kind in _WEIGHTS and not (_name(leaf) in self.kinds.described or self.is_free(leaf)):
+            return Planned(index, Treatment.EXACT)
         if kind is Moment.ITERATE:
-            return Planned(index, Treatment.ITERATE if len(self.leaves[index].shape) > 1 else Treatment.FINE)
+            return Planned(index, Treatment.ITERATE if len(leaf.shape) > 1 else Treatment.FINE)
         if kind is not Moment.FIRST:
             return Planned(index, _OF_MOMENTS[kind])
-        leaf = self.leaves[index]
         seconds = [other for other in self._beside(index) if self._kind(other) is Moment.SECOND]
         if not seconds:
             return Planned(index, Treatment.MOMENTUM)

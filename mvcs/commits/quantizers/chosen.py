@@ -45,6 +45,7 @@ class Codings:
         parents: knows the parent's tensors.
         moments: makes the codings of moments.
         importance: gives scores of weights, for k-means.
+        parts: see `CommitRequest`; leaves of several parts share nothing.
         types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
         frozen: the parent's step byte of each weight that did not change since.
@@ -56,6 +57,7 @@ class Codings:
     parents: ParentCodes
     moments: MomentCodings
     importance: Importance = field(default_factory=Importance)
+    parts: Mapping[Path, str] | None = None
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
     frozen: Mapping[Path, int] = field(default_factory=dict)
@@ -138,11 +140,18 @@ class Codings:
         return frozenset(self.types.names[path] for path in self.frozen if path in self.types.names)
 
     def _weighed(self, weights: Sequence[tuple[CapturedLeaf, Leaf | None]]) -> list[Weighed]:
-        found = scales([leaf for leaf, _ in weights])
+        found, parts = scales([leaf for leaf, _ in weights]), self.parts or {}
         return [
-            Weighed(leaf, scale, _was_coded(base), leaf.path in self.frozen)
+            Weighed(leaf, scale, _was_coded(base), leaf.path in self.frozen, parts.get(leaf.path))
             for (leaf, base), scale in zip(weights, found, strict=True)
         ]
+
+    def is_free(self, leaf: CapturedLeaf) -> bool:
+        """Tell whether a leaf that is no moment may be rounded: it is measured, or its step is named."""
+        if self.parts is None or leaf.path in self.parts:
+            return True
+        kind, named = self.types[leaf], dict(getattr(self.config, "steps", ()))
+        return kind in named or unnumbered(kind) in named
 
     def refined(self, given: GivenLeaf) -> int | None:
         """Return the step byte of the parent's leaf, if it is finer than that of its type.

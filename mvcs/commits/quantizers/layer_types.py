@@ -22,12 +22,13 @@ _NONE = -1  # of a tensor of zeros, whose scale is not known yet
 
 @dataclass(frozen=True)
 class Weighed:
-    """A weight, how large its values are, whether the parent has it in codes, and whether it is frozen."""
+    """A weight, its scale, whether the parent has it in codes, whether it is frozen, and its part."""
 
     leaf: CapturedLeaf
     scale: Scale
     was_coded: bool
     is_frozen: bool = False
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,11 @@ def _before(name: str, found: Sequence[Weighed], known: Mapping[str, Sequence[in
 def _groups(found: Sequence[Weighed], before: Sequence[int]) -> list[int]:
     """Return groups of tensors of one name: of one number of dimensions, and of scales that are alike.
 
-    Frozen ones have groups of their own: their steps stay when others change.
+    Frozen ones have groups of their own: their steps stay when others change. So have those of each part that
+    is measured by itself.
     """
     numbers, begun = [_NONE] * len(found), 0
-    kinds = [(len(weight.leaf.shape), weight.is_frozen) for weight in found]
+    kinds = [(len(weight.leaf.shape), weight.is_frozen, weight.part) for weight in found]
     for kind in dict.fromkeys(kinds):
         places = [at for at, own in enumerate(kinds) if own == kind]
         own = grouped([found[at].scale.rms for at in places], [before[at] for at in places])

@@ -128,8 +128,9 @@ class LatticeTrial:
         return restored_values(self.bounded(config))
 
     def steps(self, steps: Mapping[str, int], hysteresis: float) -> LatticeConfig:
-        """Return settings with a step byte for each layer type."""
-        return replace(self.config, steps=tuple(steps.items()), hysteresis=hysteresis)
+        """Return settings with a step byte for each layer type; those that are named for others stay."""
+        named = dict(self.config.steps) | dict(steps)
+        return replace(self.config, steps=tuple(named.items()), hysteresis=hysteresis)
 
     def _try(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         codes, olds, errors, losses, exact = [], [], [], [], 0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mvcs.commits import (
         FilesTrial,
     )
+    from mvcs.objects import Path
     from mvcs.quantize import QuantizerOptions
     from mvcs.search import Evaluation
 
@@ -40,6 +41,7 @@ class Recording(Committing):
         replaces: str | None = None,
         weights_only: bool = False,
         importance: "Mapping[str, ArrayLike] | None" = None,
+        parts: "Mapping[Path, str] | None" = None,
         evaluation: "Evaluation | None" = None,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
@@ -58,6 +60,8 @@ class Recording(Committing):
             replaces: with `continues`: a branch that stands here was not moved on; it gets a second parent.
             weights_only: the state is a model alone: there is no exact layer, and others keep theirs.
             importance: with `metric="sensitivity"`: scores of weights by name, floats of the weights' shapes.
+            parts: the part of the state that each leaf is measured in, by path, as `model`; weights of no
+                part are kept exactly. None where nothing says what is measured.
             evaluation: how the quality of what will be restored was measured.
             quantizer: how it is bounded (`mvcs.quantize.QuantizerOptions`), as `step_size=0.5`; else exact.
 
@@ -82,6 +86,7 @@ class Recording(Committing):
             quantizer_config(**quantizer),
             provenance=dict(provenance or {}) | ({HOLDS_KEY: ONLY_WEIGHTS} if weights_only else {}),
             importance=importance or {},
+            parts=parts,
             evaluation=evaluation,
         )
         return self._finished(self._commit(captured, origin.asked(request), position))

@@ -37,6 +37,7 @@ class Trying(Committing):
         continues: str | None = None,
         replaces: str | None = None,
         gradients: "Mapping[Path, float] | None" = None,
+        parts: "Mapping[Path, str] | None" = None,
     ) -> "LatticeTrial":
         """Try what a bounded commit of a state would take and restore; nothing is stored.
 
@@ -48,6 +49,7 @@ class Trying(Committing):
             continues: the commit that the state continued from.
             replaces: where the branch may stand.
             gradients: mean squared gradients of weights by path, where the state has no optimizer that knows.
+            parts: as for `commit`.
 
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
@@ -57,7 +59,7 @@ class Trying(Committing):
         from mvcs.commits import CommitRequest
 
         origin = self._session.resolver.resolve(restored_from) if restored_from else None
-        request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
+        request = CommitRequest("", "", quantizer=quantizer, restored_from=origin, parts=parts)
         captured, position = capture_state(state), self._position(branch, continues, replaces)
         return self._trial(captured, request, position, quantizer, gradients or {})
 
@@ -66,6 +68,7 @@ class Trying(Committing):
         state: object,
         *,
         importance: "Mapping[str, ArrayLike] | None" = None,
+        parts: "Mapping[Path, str] | None" = None,
         restored_from: str | None = None,
         branch: str | None = None,
         continues: str | None = None,
@@ -80,7 +83,8 @@ class Trying(Committing):
         from mvcs.commits import CommitRequest, TableTrial, table_settings
 
         origin = self._session.resolver.resolve(restored_from) if restored_from else None
-        request = CommitRequest("", "", restored_from=origin, importance=importance or {})
+        scores = importance or {}
+        request = CommitRequest("", "", restored_from=origin, importance=scores, parts=parts)
         captured, position = capture_state(state), self._position(branch, continues, replaces)
         tried = self._session.committer.tried(captured, request, position)
         return TableTrial(captured, tried, table_settings(position.parent))

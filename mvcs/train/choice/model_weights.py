@@ -1,65 +1,110 @@
-"""What a commit would restore of a model, by the names of its parameters and buffers."""
+"""The parts of a state that are measured, and what a commit would restore of each."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
 from mvcs.commits import RestoredValues
 from mvcs.errors import UsageError
 from mvcs.objects import Path, path_text
-from mvcs.train.choice.steps import MODEL
+from mvcs.train.evaluation.evaluator import Evaluator
+from mvcs.train.evaluation.live_tensors import Weights
 
 
 @dataclass(frozen=True)
-class ModelWeights(Mapping[str, torch.Tensor]):
-    """Restored values of a model's parameters and buffers by name, each made when it is asked for.
+class Part:
+    """A part of a state that is measured by itself.
 
     Attributes:
-        restored: of all leaves of a state; that of a run has the model's under its own name.
-        paths: of the model's leaves, by the names of its parameters and buffers.
+        name: "model", or as "extra.ema".
+        evaluator: measures it.
+        place: where its state stands in that of the run.
+        tensors: of it, by path in the state of the run.
+        names: of an average, which the model's own evaluation measures: the parameter or buffer of the model
+            that each tensor is loaded into; None where the tensors are those of the evaluated object.
     """
 
-    restored: RestoredValues
-    paths: Mapping[str, Path]
+    name: str
+    evaluator: Evaluator
+    place: Path
+    tensors: Mapping[Path, torch.Tensor]
+    names: Mapping[Path, str] | None = None
 
-    @classmethod
-    def of(cls, restored: RestoredValues, names: Callable[[Iterable[Path]], Mapping[Path, str]]) -> Self:
-        """Find the model's values among all.
+    @cached_property
+    def own(self) -> Weights | None:
+        """What is evaluated as it was handed over; None where the evaluated object holds it."""
+        if self.names is None:
+            return None
+        live = self.evaluator.live
+        return {name: self.tensors[path].to(live[name].dtype) for path, name in self.names.items()}
+
+    @cached_property
+    def frozen(self) -> frozenset[Path]:
+        """The paths of parameters that are not trained."""
+        untrained, names = self.evaluator.frozen, self.names or {}
+        return frozenset(path for path in self.tensors if names.get(path, path[-1]) in untrained)
+
+    def weights(self, restored: RestoredValues, model: "Part | None" = None) -> "RestoredWeights":
+        """Return what a commit would restore, as it is evaluated.
 
         Args:
-            restored: what a commit would restore.
-            names: gives the names of parameters and buffers by paths in the state of the model.
+            restored: what a commit would restore of the whole state.
+            model: where that is restored bounded too: an average gets from it what it does not have itself.
 
         Raises:
             UsageError: a value that would be another one is not that of a parameter or buffer.
         """
-        own = {path[1:]: path for path in restored if path[0] == MODEL}
-        found = names(own)
-        for inside, path in own.items():
-            if inside not in found and _changes(restored, path):
+        own, live = self.own or {}, self.evaluator.live
+        beside = model._places(restored) if model is not None and self.names is not None else {}  # noqa: SLF001
+        places = {name: path for name, path in beside.items() if name not in own} | self._places(restored)
+        return RestoredWeights(restored, places, own, live)
+
+    def _places(self, restored: RestoredValues) -> dict[str, Path]:
+        if self.names is not None:
+            return {name: path for path, name in self.names.items() if path in restored}
+        inner = {path[len(self.place) :]: path for path in restored if path in self.tensors}
+        found = self.evaluator.names(inner)
+        for inside, path in inner.items():
+            if inside not in found and restored.content(path) != bytes(restored.leaf(path).source.read()):
                 raise UsageError(
-                    f"the model has no ordinary parameter or buffer '{path_text(inside)}'",
-                    hint="let its state_dict() hold the model's own tensors, not copies of them",
+                    f"the {self.name} has no ordinary parameter or buffer '{path_text(inside)}'",
+                    hint="let its state_dict() hold its own tensors, not copies of them",
                 )
-        return cls(restored, {name: own[inside] for inside, name in found.items()})
+        return {name: inner[inside] for inside, name in found.items()}
+
+
+@dataclass(frozen=True)
+class RestoredWeights(Mapping[str, torch.Tensor]):
+    """Restored values of parameters and buffers by name, each made when it is asked for.
+
+    Attributes:
+        restored: of all leaves of a state.
+        places: of those that are restored from codes, by name.
+        exact: the values of others.
+        live: the parameters and buffers that they are written into, whose dtypes they get.
+    """
+
+    restored: RestoredValues
+    places: Mapping[str, Path]
+    exact: Weights = field(default_factory=dict)
+    live: Weights = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self.paths)
+        return len(self.places.keys() | self.exact.keys())
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
-        return iter(self.paths)
+        return iter({**self.exact, **self.places})
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        """Return the values in the shape and dtype of the leaf."""
-        path = self.paths[name]
+        """Return the values in the shape of the leaf."""
+        if name not in self.places:
+            return self.exact[name]
+        path = self.places[name]
         leaf = self.restored.leaf(path)
-        dtype = getattr(torch, leaf.dtype.name)
-        return torch.from_numpy(self.restored[path]).reshape(leaf.shape).to(dtype)
-
-
-def _changes(restored: RestoredValues, path: Path) -> bool:
-    return restored.content(path) != bytes(restored.leaf(path).source.read())
+        value = torch.from_numpy(self.restored[path]).reshape(leaf.shape)
+        # An average may be of another type than the model: it is loaded as a checkout gives it.
+        return value.to(getattr(torch, leaf.dtype.name)).to(self.live[name].dtype)

@@ -1,16 +1,20 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.commits import LatticeTrial, TableTrial
-from mvcs.errors import MvcsError, UsageError, real, whole
+from mvcs.checkpoint import MODEL
+from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
+from mvcs.errors import EvaluationError, MvcsError, UsageError, real, whole
 from mvcs.objects import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
@@ -18,6 +22,7 @@ from mvcs.search import (
     SEARCH_DEFAULTS,
     Attempt,
     Baseline,
+    Bound,
     CubeOutcome,
     Evaluation,
     ForgottenGoal,
@@ -31,18 +36,23 @@ from mvcs.search import (
     Verdict,
     is_zero,
 )
-from mvcs.train.choice.model_weights import ModelWeights
+from mvcs.train.choice.model_weights import Part
 from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
+from mvcs.train.evaluation.state_names import averages_of, tensors_of
 
+_logger = logging.getLogger("mvcs.train")
+
+_RARELY: Final = 16  # commits between looks at whether an evaluation sees what it is given
 LAST_SECONDS: Final = 10.0
 """A run that was told to end judges a candidate where that takes less.
 
 Schedulers leave 30 seconds and more between SIGTERM and SIGKILL, in which the commit is written as well.
 """
 NO_CANDIDATE: Final = "exact, since no candidate kept the bound"
+Outcome = LatticeOutcome | CubeOutcome
 _ENDED = "the run was told to end (SIGTERM)"
 _NO_TIME = f"{_ENDED}, and nothing tells that {LAST_SECONDS:g} seconds are enough to judge a candidate"
 _ONE_TRIED = f"exact, since {_ENDED}, which left time for one candidate"
@@ -53,7 +63,9 @@ class BoundingOptions(QuantizerOptions, total=False):
 
     Attributes:
         evaluate: given the model, returns a number, or yields (sum, count) for each batch (docs/tuning.md).
-            Then every commit is checked by it.
+            Then every commit is checked by it, and what it does not measure is kept exactly. Averages of the
+            model are measured as it is. For several parts a dict: {"model": f, "extra.teacher": g}.
+        measure: {"extra.ema": False} does not measure an average of the model, and keeps it exactly.
         method: how such commits are bounded: "lattice", the default, or "inshrinkerator" (docs/tuning.md).
         max_degradation: how much worse a restored state may be, 0.01 by default for 1 %; or a function that
             gives it for a step.
@@ -70,7 +82,8 @@ class BoundingOptions(QuantizerOptions, total=False):
             one that was checked.
     """
 
-    evaluate: Evaluate | None
+    evaluate: Evaluate | Mapping[str | tuple[str, ...], Evaluate] | None
+    measure: Mapping[str, bool] | None
     method: Literal["lattice", "inshrinkerator"] | None
     max_degradation: float | Callable[[int], float] | None
     goal: Goal | None
@@ -94,6 +107,8 @@ class Choice:
         seconds: how long choosing took.
         evaluations: evaluations of the whole sample that it took.
         importance: scores of weights that the settings ask for.
+        parts: the part that each leaf is measured in, by path; None where nothing is measured.
+        told: what each part of the state gets; empty where there is the model alone.
         failure: why its quality could not be measured, on one line; None where it was, or was not to be.
         lost: choosing left other weights in the model, which must not be trained any further.
     """
@@ -104,6 +119,8 @@ class Choice:
     seconds: float = 0.0
     evaluations: float = 0.0
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+    parts: Mapping[Path, str] | None = None
+    told: str = ""
     failure: str | None = None
     lost: ModelLostError | None = None
 
@@ -111,11 +128,18 @@ class Choice:
 class Trials(Protocol):
     """Tries out what the next commit of a state could be."""
 
-    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The state."""
+        ...
+
+    def steps(
+        self, settings: LatticeConfig, gradients: Mapping[Path, float], parts: Mapping[Path, str]
+    ) -> LatticeTrial:
         """Return a trial of steps from some settings on; see `mvcs.commits.LatticeTrial`."""
         ...
 
-    def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
+    def tables(self, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]) -> TableTrial:
         """Return a trial of code tables, with scores of weights."""
         ...
 
@@ -124,8 +148,9 @@ class Chooser:
     """Chooses how each commit of a run is bounded, and learns from one to the next.
 
     Args:
-        evaluator: measures candidates; None bounds all commits alike.
-        settings: of all commits; with an evaluator those the search begins with.
+        settings: of all commits; with evaluators those the search begins with.
+        evaluators: measure candidates of parts of the state, by the parts' names; none bounds all alike.
+        measure: whether averages of the model are measured as it is, by name; all are by default.
         evaluations: candidates at one commit, at most.
         mean: evaluations a commit, the original's included, that saving bytes may take on average.
         seconds: no further candidate of a commit is begun after so many.
@@ -138,8 +163,9 @@ class Chooser:
     def __init__(
         self,
         settings: QuantizerConfig | None,
-        evaluator: Evaluator | None = None,
+        evaluators: Mapping[str, Evaluator] | None = None,
         *,
+        measure: Mapping[str, bool] | None = None,
         evaluations: int | None = None,
         mean: float | None = None,
         seconds: float | None = None,
@@ -147,7 +173,10 @@ class Chooser:
     ) -> None:
         self._settings = self._checked = settings
         self._numbers = search
-        self._evaluator = evaluator
+        self._evaluators, self._measure = dict(evaluators or {}), measure or {}
+        self._evaluator = evaluator = next(iter(self._evaluators.values()), None)
+        self._checked_parts: Mapping[Path, str] | None = None
+        self._averages, self._is_told = set[str](), False
         self._seconds = seconds
         self._noise = SamplingNoise(search)
         self._took, self._is_last = 0.0, False
@@ -161,7 +190,7 @@ class Chooser:
         hint = "give a number above 0"
         if seconds is not None and real("search_seconds", seconds, hint) <= 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint=hint)
-        self._goal = ForgottenGoal(evaluator.bound)
+        self._goal, self._looked = ForgottenGoal(evaluator.bound), Counter[str]()
         self._limits = evaluations, search.mean if mean is None else mean
         self._begin(*self._limits)
 
@@ -174,7 +203,9 @@ class Chooser:
             )
         self._gradients: Mapping[Path, float] = {}
         most = evaluations or self._numbers.evaluations
-        self._search = LatticeSearch(most=most, mean=mean, settings=self._numbers)
+        self._searches = defaultdict[str, LatticeSearch](
+            lambda: LatticeSearch(most=most, mean=mean, settings=self._numbers)
+        )
 
     @property
     def searches(self) -> bool:
@@ -183,8 +214,13 @@ class Chooser:
 
     def close(self) -> None:
         """Give back what evaluations hold."""
-        if self._evaluator is not None:
-            self._evaluator.close()
+        for evaluator in self._evaluators.values():
+            evaluator.close()
+
+    def watch(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+        """Run each evaluation in a context."""
+        for evaluator in self._evaluators.values():
+            evaluator.around = around
 
     def unmeasured(self) -> Choice:
         """Return how to commit without a search: by the settings, or exactly if those are to be checked."""
@@ -193,8 +229,11 @@ class Chooser:
     @property
     def is_quick(self) -> bool:
         """Whether the searches so far tell that a baseline and one candidate take a few seconds."""
-        spent = self._evaluator.spent if self._evaluator is not None else 0.0
-        return spent > 0 and 2 * self._took / spent < LAST_SECONDS
+        return self._spent > 0 and 2 * self._took / self._spent < LAST_SECONDS
+
+    @property
+    def _spent(self) -> float:
+        return sum(evaluator.spent for evaluator in self._evaluators.values())
 
     def ended(self) -> Choice:
         """Return how to commit when a run was told to end and there is no time to search: exactly."""
@@ -215,39 +254,88 @@ class Chooser:
         evaluator = self._evaluator
         if evaluator is None:
             return self.unmeasured()
-        began, spent, self._is_last = perf_counter(), evaluator.spent, is_last
+        began, spent, self._is_last = perf_counter(), self._spent, is_last
         try:
-            choice = self._chosen(step, trials, evaluator, began)
-            if evaluator.doubt is not None:
-                choice = self._unseen(choice, evaluator.doubt)
+            choice = self._chosen(step, trials)
+            choice = replace(choice, told=self._told(choice, trials.state.get("extra") or {}))
         except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
-            choice = self._unsearched(evaluator, error)
+            choice = self._unsearched(evaluator, error, trials)
         seconds = perf_counter() - began
         self._took += seconds
         if is_last and choice.quantizer is None and choice.failure is None:
             choice = replace(choice, notes=(_ONE_TRIED, *choice.notes))
-        return replace(choice, seconds=seconds, evaluations=evaluator.spent - spent)
+        return replace(choice, seconds=seconds, evaluations=self._spent - spent)
 
-    def _unseen(self, choice: Choice, doubt: str) -> Choice:
-        """Forget what was learnt from an evaluation that sees no candidate, and commit exactly.
+    def _told(self, choice: Choice, extra: Mapping[str, object]) -> str:
+        """Return what each part of a state gets, as a commit records it, and tell it once."""
+        found = dict.fromkeys({*(choice.parts or {}).values()}, "measured")
+        for entry, value in extra.items():
+            has_weights = any(one.is_floating_point() and one.dim() for _, one in tensors_of(value, ()))
+            if has_weights and not any(f"{name}.".startswith(f"extra.{entry}.") for name in found):
+                is_optimizer = isinstance(value, Mapping) and "param_groups" in value
+                found[f"extra.{entry}"] = "as moments says" if is_optimizer else "exact"
+        others = sorted(found.keys() - {MODEL})
+        if not others:
+            return ""
+        if not self._is_told:
+            self._is_told = True
+            each = [
+                f"{name}: {self._explained(name, what)}" for name, what in sorted(found.items(), reverse=True)
+            ]
+            _logger.info("what each part gets, by what evaluate measures: %s", "; ".join(each))
+        return "; ".join(f"{name}: {what}" for name, what in sorted(found.items()))
 
-        What it gives for the original still stands in the commit, as the metric.
-        """
-        self._checked = self._settings
-        self._begin(*self._limits)
-        evaluation = choice.evaluation and replace(choice.evaluation, degradation=None, standard_error=None)
-        return Choice(None, evaluation, (f"exact, since {doubt}",), failure=doubt)
+    def _explained(self, name: str, what: str) -> str:
+        if what == "exact":
+            return f'exact, as nothing measures it; evaluate={{"model": f, "{name}": g}} does'
+        if name in self._evaluators or what != "measured":
+            return f"bounded, {what}"
+        return (
+            "bounded, measured by the evaluation of the model, which takes as many evaluations again; "
+            f'measure={{"{name}": False}} keeps it exactly instead'
+        )
 
-    def _unsearched(self, evaluator: Evaluator, error: Exception) -> Choice:
-        unchecked = evaluator.on_failure == "unchecked"
+    def _unsearched(self, evaluator: Evaluator, error: Exception, trials: Trials) -> Choice:
+        is_blind = isinstance(error, BlindError)
+        if is_blind:  # what was learnt from such an evaluation is forgotten
+            self._checked, self._checked_parts = self._settings, None
+            self._begin(*self._limits)
+        unchecked = evaluator.on_failure == "unchecked" and not is_blind
         became = "bounded without being checked" if unchecked else "exact"
         why = error.message if isinstance(error, MvcsError) else described(error)
         lost = error if isinstance(error, ModelLostError) else None
-        settings = self._checked if unchecked else None
-        return Choice(settings, notes=(f"{became}, since {why}",), failure=why, lost=lost)
+        settings, parts = (self._checked, self._checked_parts) if unchecked else (None, None)
+        if settings is not None and parts is None:
+            name = next(iter(self._evaluators))
+            parts = dict.fromkeys(dict(tensors_of(*_within_state(trials.state, name))), name)
+        measured = error.baseline if isinstance(error, BlindError) else None
+        notes = (f"{became}, since {why}",)
+        return Choice(settings, measured, notes, parts=parts, failure=why, lost=lost)
 
-    def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
-        spent, settings = evaluator.spent, self._settings
+    def _parts(self, state: Mapping[str, Any]) -> list[Part]:
+        """Return the parts of a state that are measured: those with an evaluation, then averages.
+
+        Once a run was told to end there is time for the first alone.
+        """
+        parts = []
+        for name, evaluator in self._evaluators.items():
+            value, place = _within_state(state, name)
+            if value is not None:  # as it is of a commit of weights alone
+                parts.append(Part(name, evaluator, place, dict(tensors_of(value, place))))
+        if self._is_last or MODEL not in self._evaluators:
+            return parts[:1] if self._is_last else parts
+        others = {*self._evaluators} | {name for name, wanted in self._measure.items() if not wanted}
+        model, wanted = self._evaluators[MODEL], self._averages | {*self._measure}
+        tensors = dict(tensors_of(state.get("extra"), ("extra",)))
+        for name, names in averages_of(model.module, state.get("extra") or {}, wanted).items():
+            if not any(f"{name}.".startswith(f"{other}.") for other in others):
+                own = {path: tensors[path] for path in names}
+                parts.append(Part(name, model, (), own, names))
+                self._averages.add(name)
+        return parts
+
+    def _chosen(self, step: int, trials: Trials) -> Choice:
+        settings, evaluator = self._settings, next(iter(self._evaluators.values()))
         if not isinstance(settings, LatticeConfig):
             return self.unmeasured()
         epsilon = evaluator.bound.epsilon(step)
@@ -256,38 +344,79 @@ class Chooser:
             moments=bounded_moments(settings.moments, epsilon),
             small=small_step(settings.small, epsilon, self._numbers),
         )
-        trial = trials.steps(settings, self._gradients)
+        parts = self._parts(trials.state)
+        if not parts:
+            return Choice(None)
+        trial = trials.steps(
+            settings, self._gradients, {path: one.name for one in parts for path in one.tensors}
+        )
         # A commit of weights alone has no optimizer to ask.
         self._gradients = trial.gradients
-        baseline = evaluator.baseline(step)
+        chosen, found = _Chosen(trial), list[Found]()
+        for part in parts:
+            search = partial(self._searched, part, step, epsilon, chosen)
+            restored = partial(trial.values, chosen.config)
+            found.append(self._measured(part, step, search, restored))
+        return self._choice(found, chosen.config)
 
-        def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
-            values = trial.values(trial.steps(point.steps, point.hysteresis))
-            # There is no time for a verdict that would have to be confirmed.
-            weights = ModelWeights.of(values, evaluator.names)
-            return evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
+    def _measured(
+        self,
+        part: Part,
+        step: int,
+        search: Callable[[Baseline], Outcome],
+        restored: Callable[[], RestoredValues],
+    ) -> "Found":
+        """Return what a search finds for a part; what fails is kept exactly, and raised of the first part.
 
-        is_spent = self._budget(began, baseline)
-        outcome = self._searched(trial, judge, epsilon, evaluator.frozen, is_spent)
-        goal = evaluator.bound.goal
+        Raises:
+            EvaluationError: the evaluation of the first part failed.
+            UsageError: or gave nothing to compare with.
+            BlindError: or does not see what it is given.
+        """
+        evaluator, spent = part.evaluator, part.evaluator.spent
+        try:
+            baseline = evaluator.baseline(step, part.own)
+            if not baseline.is_zero and self._looks(part):
+                self._refuse_blind(part, step, baseline, restored())
+            outcome = search(baseline)
+        except (BlindError, EvaluationError, UsageError) as error:
+            if part.name == next(iter(self._evaluators)):
+                raise
+            return Found(part, None, None, notes=(f"{part.name} is kept exactly, since {error.message}",))
+        epsilon, goal = evaluator.bound.epsilon(step), evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
-        if outcome.chosen is None:
-            return refused(outcome, evaluation, notes)
-        point = outcome.chosen.point
-        self._checked = trial.steps(point.steps, point.hysteresis)
-        return Choice(self._checked, evaluation, notes)
+        return Found(part, outcome, evaluation, self._doubts_of(outcome, evaluator, baseline, epsilon))
+
+    def _looks(self, part: Part) -> bool:
+        self._looked[part.name] += 1
+        return not self._is_last and self._looked[part.name] % _RARELY == 1
+
+    def _refuse_blind(self, part: Part, step: int, baseline: Baseline, restored: RestoredValues) -> None:
+        """Look whether an evaluation sees what it is given, at the first commit and now and then.
+
+        Raises:
+            BlindError: it does not.
+        """
+        doubt = part.evaluator.look_for_blindness(step, baseline, part.weights(restored), part.own)
+        if doubt is not None:
+            self._looked[part.name] = 0
+            asked = self._goal.doubt(baseline)  # by the wrong goal, what is bad is better
+            doubt = f"{doubt}; {asked}" if asked else doubt
+            raise BlindError(doubt, baseline, part.evaluator.bound)
 
     def _searched(
-        self,
-        trial: LatticeTrial,
-        judge: Judge,
-        epsilon: float,
-        frozen: Collection[str],
-        is_spent: Callable[[], bool],
+        self, part: Part, step: int, epsilon: float, chosen: "_Chosen", baseline: Baseline
     ) -> LatticeOutcome:
-        """Search the steps of one commit: those of frozen weights only where no others keep the bound."""
-        space, thorough = Steps(trial, self._numbers, frozen), not trial.parents
+        """Search the steps of a part beside those that are chosen: of frozen weights where no others do."""
+
+        def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+            weights = part.weights(chosen.trial.values(chosen.with_point(point)), chosen.model)
+            # There is no time for a verdict that would have to be confirmed.
+            return part.evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
+
+        trial, began = chosen.trial, perf_counter()
+        space = Steps(trial, self._numbers, part.frozen, within=part.tensors, hysteresis=chosen.hysteresis)
+        thorough = trial.parents.keys().isdisjoint(space.kinds)
         last = Attempt(replace(space, holds=False), judge, epsilon, thorough)
         if space.begins_frozen:
             spared = self._numbers.spared * epsilon
@@ -295,7 +424,26 @@ class Chooser:
         else:
             first = Attempt(space, judge, epsilon, most=self._numbers.held_most)
         attempts = (first, last) if space.begins_frozen or space.held else (last,)
-        return self._search.run(attempts, is_spent)
+        outcome = self._searches[part.name].run(attempts, self._budget(began, baseline))
+        if outcome.chosen is not None:
+            chosen.add(part, outcome.chosen.point)
+        return outcome
+
+    def _choice(self, found: Sequence["Found"], config: QuantizerConfig | None) -> Choice:
+        """Return how a commit is bounded by what was found of its parts."""
+        notes = [note for one in found for note in one.notes]
+        bounded = [one for one in found if one.is_bounded]
+        evaluation = combined(found)
+        reasons = [(one, one.reasons) for one in found if one.outcome and not one.is_bounded]
+        if not bounded:
+            return Choice(None, evaluation, (f"{NO_CANDIDATE}: {reasons[0][1]}", *notes))
+        notes += [
+            f"{one.part.name} is kept exactly, since no candidate kept the bound: {why}"
+            for one, why in reasons
+        ]
+        own = {path: one.part.name for one in bounded for path in one.part.tensors}
+        self._checked, self._checked_parts = config, own
+        return Choice(config, evaluation, tuple(notes), parts=own)
 
     def _within(self, judge: Judge, epsilon: float, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         """Judge by a part of the bound."""
@@ -303,7 +451,7 @@ class Chooser:
         return replace(verdict, accepted=verdict.accepted and verdict.upper(self._numbers.errors) <= epsilon)
 
     def _doubts_of(
-        self, outcome: LatticeOutcome | CubeOutcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
+        self, outcome: Outcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
     ) -> tuple[str, ...]:
         """Learn from the noise of a commit's evaluations, and return what there is to tell of them."""
         verdicts = [each.verdict for each in outcome.tested]
@@ -312,21 +460,93 @@ class Chooser:
         return tuple(doubt for doubt in doubts if doubt is not None)
 
     def _budget(self, began: float, baseline: Baseline) -> Callable[[], bool]:
-        """Return what is asked before each candidate of a commit: whether it may not be begun any more.
+        """Return what is asked before each candidate of a part: whether it may not be begun any more.
 
-        Of a metric of zero no candidate can be told to keep the bound. Where no candidate is seen, one shows
-        whether that is still so.
+        Of a metric of zero no candidate can be told to keep the bound.
         """
         if baseline.is_zero:
             return lambda: True
-        return _Once() if self._is_last or self._is_blind else lambda: self._is_blind or self._is_over(began)
-
-    @property
-    def _is_blind(self) -> bool:
-        return self._evaluator is not None and self._evaluator.doubt is not None
+        return _Once() if self._is_last else lambda: self._is_over(began)
 
     def _is_over(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds
+
+
+class BlindError(MvcsError):
+    """An evaluation does not see what it is given; what it gave for the original is still the metric."""
+
+    def __init__(self, doubt: str, baseline: Baseline, bound: Bound) -> None:
+        super().__init__(doubt)
+        self.baseline = Evaluation(0.0, baseline.value, None, None, 0, 1.0, bound.goal)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found of one part of a state.
+
+    Attributes:
+        part: which.
+        outcome: what was chosen; None where the part could not be measured.
+        evaluation: of what was chosen.
+        notes: what to tell the user.
+    """
+
+    part: Part
+    outcome: Outcome | None
+    evaluation: Evaluation | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether something kept the bound."""
+        return self.outcome is not None and self.outcome.chosen is not None
+
+    @property
+    def reasons(self) -> str:
+        """Why nothing did."""
+        tested = self.outcome.tested if self.outcome else ()
+        is_none = self.evaluation is not None and is_zero(self.evaluation.baseline)
+        why = NO_SHARE if is_none else "none could be tried"
+        return "; ".join(each.verdict.reason for each in tested) or why
+
+
+@dataclass
+class _Chosen:
+    """The steps that are chosen so far, part by part.
+
+    Attributes:
+        trial: of the state.
+        steps: of the layer types.
+        hysteresis: that they were chosen with; None before the first.
+        model: the model, once its steps are chosen.
+    """
+
+    trial: LatticeTrial
+    steps: dict[str, int] = field(default_factory=dict)
+    hysteresis: float | None = None
+    model: Part | None = None
+
+    def add(self, part: Part, point: LatticeChoice) -> None:
+        self.steps.update(point.steps)
+        self.hysteresis = point.hysteresis
+        self.model = part if part.name == MODEL else self.model
+
+    def with_point(self, point: LatticeChoice) -> LatticeConfig:
+        return self.trial.steps({**self.steps, **point.steps}, point.hysteresis)
+
+    @property
+    def config(self) -> LatticeConfig:
+        """The settings of the commit."""
+        hysteresis = self.trial.config.hysteresis if self.hysteresis is None else self.hysteresis
+        return self.trial.steps(self.steps, hysteresis)
+
+
+def _within_state(state: Mapping[str, Any], name: str) -> tuple[object, Path]:
+    """Return a part of a run's state by its name, and its place."""
+    if name == MODEL:
+        return state.get(MODEL), (MODEL,)
+    entry = name.removeprefix("extra.")
+    return (state.get("extra") or {}).get(entry), ("extra", entry)
 
 
 class _Once:
@@ -359,7 +579,7 @@ def small_step(
 
 
 def evaluation_of(
-    outcome: LatticeOutcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float, goal: Goal
+    outcome: Outcome, baseline: Baseline, epsilon: float, spent: float, goal: Goal
 ) -> Evaluation:
     """Return what a commit records of a search."""
     best = outcome.chosen.verdict if outcome.chosen else None
@@ -374,10 +594,19 @@ def evaluation_of(
     )
 
 
-def refused(
-    outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation, notes: tuple[str, ...] = ()
-) -> Choice:
-    """Return the choice of an exact commit, since nothing kept the bound, and what else there is to tell."""
-    why = NO_SHARE if is_zero(evaluation.baseline) else "none could be tried"
-    reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or why
-    return Choice(None, evaluation, (f"{NO_CANDIDATE}: {reasons}", *notes))
+def combined(found: Sequence[Found]) -> Evaluation:
+    """Return what a commit records of its parts: the worst of them, and each by its name."""
+    measured = {one.part.name: one.evaluation for one in found if one.evaluation is not None}
+    first, *others = measured.values()
+    if not others:
+        return first
+    known = [one for one in measured.values() if one.degradation is not None]
+    worst = max(known, key=lambda one: one.degradation or 0.0, default=first)
+    return replace(
+        worst,
+        baseline=first.baseline,
+        goal=first.goal,
+        candidates=sum(one.candidates for one in measured.values()),
+        evaluations=sum(one.evaluations for one in measured.values()),
+        parts=measured,
+    )

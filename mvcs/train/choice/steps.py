@@ -4,14 +4,12 @@ import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits import LatticeTrial
-from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, element_count
+from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, Path, element_count
 from mvcs.quantize import UNPACED
 from mvcs.search import SEARCH_DEFAULTS, SearchSettings, StepCost
-
-MODEL: Final = "model"
 
 
 @dataclass(frozen=True)
@@ -21,24 +19,36 @@ class Steps:
     Attributes:
         trial: of the state.
         settings: what the search goes by.
-        frozen: names of the model's parameters that are not trained.
+        frozen: paths of parameters that are not trained.
         holds: whether weights that did not change since the parent keep their steps.
+        within: paths of the weights whose steps are chosen; None for all.
+        hysteresis: the one that the steps of other weights were chosen with; None where none were.
     """
 
     trial: LatticeTrial
     settings: SearchSettings = SEARCH_DEFAULTS
-    frozen: Collection[str] = ()
+    frozen: Collection[Path] = ()
     holds: bool = True
+    within: Container[Path] | None = None
+    hysteresis: float | None = None
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Sequence[CapturedLeaf]]:
+        """The weights by layer type, of which each is of one part of the state."""
+        own = self.within
+        return {
+            kind: leaves for kind, leaves in self.trial.kinds.items() if own is None or leaves[0].path in own
+        }
 
     @cached_property
     def held(self) -> frozenset[str]:
         """The layer types whose steps stay, since their weights are frozen."""
-        return self.trial.held if self.holds else frozenset()
+        return self.trial.held.intersection(self.kinds) if self.holds else frozenset()
 
     @cached_property
     def starts(self) -> Mapping[str, int]:
         """The parent's step byte of each layer type, else the one that the settings give."""
-        return {kind: self._start(kind, own) for kind, own in self.trial.starts.items()}
+        return {kind: self._start(kind, self.trial.starts[kind]) for kind in self.kinds}
 
     def _start(self, kind: str, own: int) -> int:
         if kind in self.held:
@@ -53,7 +63,11 @@ class Steps:
     @cached_property
     def settled(self) -> Container[str]:
         """The layer types most of whose codes stay what they are as long as their step does."""
-        return {kind for kind in self.trial.parents if self._bits(kind) < self.settings.settled}
+        return {
+            kind
+            for kind in self.trial.parents
+            if kind in self.kinds and self._bits(kind) < self.settings.settled
+        }
 
     def _bits(self, kind: str) -> float:
         """Return what a weight of a layer type takes at the step that it begins with."""
@@ -64,7 +78,7 @@ class Steps:
     def coarsest(self) -> Mapping[str, int]:
         """Four times what the settings give: larger ones leave most weights zero."""
         most = self.settings.coarser
-        return {kind: min(step + most, STEP_BYTES - 1) for kind, step in self.trial.starts.items()}
+        return {kind: min(self.trial.starts[kind] + most, STEP_BYTES - 1) for kind in self.kinds}
 
     @property
     def hystereses(self) -> Sequence[float]:
@@ -72,6 +86,8 @@ class Steps:
 
         At the same quality those take fewer bytes than the nearest.
         """
+        if self.hysteresis is not None:
+            return (self.hysteresis,)
         earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
         if earlier is None or not self.trial.parents:
             return (0.0,)
@@ -87,7 +103,5 @@ class Steps:
     @property
     def begins_frozen(self) -> bool:
         """Whether this is a first commit, and some of its weights are never trained."""
-        names = (
-            leaf.path[-1] for leaves in self.trial.kinds.values() for leaf in leaves if leaf.path[0] == MODEL
-        )
-        return not self.trial.parents and any(name in self.frozen for name in names)
+        paths = (leaf.path for leaves in self.kinds.values() for leaf in leaves)
+        return self.trial.parents.keys().isdisjoint(self.kinds) and any(path in self.frozen for path in paths)

@@ -3,19 +3,17 @@
 import signal
 import sysconfig
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
-from typing import Self
-
-from torch import nn
+from typing import Any, Self
 
 from mvcs.addresses import without_secrets
 from mvcs.errors import EvaluationError, MvcsError
 from mvcs.search import Batch, Measured, as_batches, as_number
 
-Evaluate = Callable[[nn.Module], Measured]
+Evaluate = Callable[..., Measured]
 
 _LONGEST = 500  # letters of somebody else's message
 _OURS = f"{Path(__file__).parents[1]}/"
@@ -55,7 +53,7 @@ class Batches:
 
 
 @contextmanager
-def called(evaluate: Evaluate, model: nn.Module) -> Iterator[float | Batches]:
+def called(evaluate: Evaluate, *parts: object) -> Iterator[float | Batches]:
     """Call `evaluate` and give what it gives: a number, or batches that are closed in the end.
 
     Raises:
@@ -63,7 +61,7 @@ def called(evaluate: Evaluate, model: nn.Module) -> Iterator[float | Batches]:
         UsageError: it gave neither.
     """
     with _named():
-        measured = evaluate(model)
+        measured = evaluate(*parts)
         number = as_number(measured)
     if number is not None:
         yield number
@@ -112,3 +110,21 @@ def described(error: BaseException) -> str:
     """Return an error of somebody else's code in words, on one line and without secrets."""
     said = shorten(without_secrets(str(error)), _LONGEST, placeholder=" …")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def metric_of(evaluate: Callable[..., Any], name: str, index: int, *parts: object) -> Measured:
+    """Return the metric of one of several parts that are evaluated together.
+
+    Args:
+        evaluate: gives a number for each part, in order or by name, or yields batches, each a pair (sum,
+            count) for each part.
+        name: of the part.
+        index: its place among them.
+        parts: what is evaluated.
+    """
+    measured = evaluate(*parts)
+    if isinstance(measured, Mapping):
+        return float(measured[name])
+    if isinstance(measured, tuple):
+        return float(measured[index])
+    return (batch[index] for batch in measured)

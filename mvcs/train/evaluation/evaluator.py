@@ -1,15 +1,16 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 from types import TracebackType
-from typing import Literal, Protocol, Self, get_args
+from typing import Any, Final, Literal, Protocol, Self, get_args
 
+import torch
 from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.objects import Path
+from mvcs.objects import Path, path_text
 from mvcs.search import (
     SEARCH_DEFAULTS,
     Baseline,
@@ -20,15 +21,15 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.train.evaluation.blindness import Blindness
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
-from mvcs.train.evaluation.live_tensors import Weights, live_tensors
+from mvcs.train.evaluation.live_tensors import OtherWeights, Weights, live_tensors
 from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
-from mvcs.train.evaluation.state_names import names_of
-from mvcs.train.state.stateful import ModelProvider
+from mvcs.train.evaluation.state_names import names_of, tensors_of
+from mvcs.train.state.stateful import ModelProvider, Stateful
 
 OnFailure = Literal["exact", "unchecked"]
+_BAD: Final = 1.0, 4.0  # times the size of the weights; some models mind the first no more than their own
 
 
 class _Place(Protocol):
@@ -46,17 +47,48 @@ class _Place(Protocol):
 class _InPlace:
     """The model in training itself, lent."""
 
-    def __init__(self, model: nn.Module, evaluate: Evaluate) -> None:
-        self._lender = ModelLender(model)
-        self._evaluate = evaluate
+    def __init__(self, model: nn.Module, evaluate: Evaluate, given: Sequence[nn.Module]) -> None:
+        self._lenders = {one: ModelLender(one) for one in given}
+        self._model, self._evaluate = model, evaluate
 
     @contextmanager
     def measuring(self, weights: Weights | None) -> Iterator[float | Batches]:
-        with self._lender.lend(weights) as model, called(self._evaluate, model) as measured:
-            yield measured
+        with ExitStack() as stack:
+            for one, lender in self._lenders.items():
+                stack.enter_context(lender.lend(weights if one is self._model else None))
+            parts = [one.part if isinstance(one, Held) else one for one in self._lenders]
+            yield stack.enter_context(called(self._evaluate, *parts))
 
     def close(self) -> None:
-        self._lender.release()
+        for lender in self._lenders.values():
+            lender.release()
+
+
+class Held(nn.Module):
+    """A further part of a run that is no module, as one: its buffers are the tensors of the part's state."""
+
+    def __init__(self, extra: Mapping[str, object], name: str) -> None:
+        super().__init__()
+        self._extra, self._name = extra, name
+
+    @property
+    def part(self) -> object:
+        """What the run has under that name now."""
+        return self._extra[self._name]
+
+    def state_dict(self, *_: object, **__: object) -> Any:  # noqa: ANN401 - as of any part
+        """Return the state of the part."""
+        return self.part.state_dict() if isinstance(self.part, Stateful) else self.part
+
+    def named_buffers(self, *_: object, **__: object) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield the tensors of the state by their paths."""
+        return ((path_text(path), tensor) for path, tensor in tensors_of(self.state_dict(), ()))
+
+
+def held(extra: Mapping[str, object], name: str) -> nn.Module:
+    """Return a further part of a run as what can be evaluated."""
+    part = extra[name]
+    return part if isinstance(part, nn.Module) else Held(extra, name)
 
 
 class Evaluator:
@@ -77,12 +109,14 @@ class Evaluator:
             model in training is only read. The child imports both functions, so they stand at the top of a
             module.
         settings: how sure a verdict is.
+        given: what `evaluate` is given where that is more than the model, which is one of them.
         on_failure: what becomes of a commit whose evaluation fails: "exact", or "unchecked" (bounded, with a
             degradation that is not measured). Whoever commits looks at it.
 
     Attributes:
         spent: evaluations so far, in evaluations of the whole sample; baselines and failures count.
         seconds: time they took, swapping weights included.
+        around: makes a context for each evaluation.
 
     Raises:
         UsageError: a setting is none of its values.
@@ -99,6 +133,7 @@ class Evaluator:
         replica: Callable[[], nn.Module] | None = None,
         on_failure: OnFailure = "exact",
         settings: SearchSettings = SEARCH_DEFAULTS,
+        given: Sequence[nn.Module | ModelProvider] = (),
     ) -> None:
         if on_failure not in get_args(OnFailure):
             raise UsageError(f"on_failure cannot be '{on_failure}'", hint="use 'exact' or 'unchecked'")
@@ -106,11 +141,12 @@ class Evaluator:
         self.on_failure: OnFailure = on_failure
         self.spent = 0.0
         self.seconds = 0.0
+        self.around: Callable[[], AbstractContextManager[None]] = nullcontext
         self._check = PairedCheck(bound, stops_early=stops_early, settings=settings)
         self._repeated, self._same = False, settings.same
-        self._blindness = Blindness(settings)
         self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
+        self._given = given or [model]
         self._opened: _Place | None = None
 
     def __enter__(self) -> Self:
@@ -128,11 +164,12 @@ class Evaluator:
         if self._opened is not None:
             self._opened.close()
 
-    def baseline(self, step: int, *, repeat: int | None = None) -> Baseline:
-        """Evaluate the model as it is.
+    def baseline(self, step: int, weights: Weights | None = None, *, repeat: int | None = None) -> Baseline:
+        """Evaluate the model as it is, or as it would be with other weights that were handed over.
 
         Args:
             step: the step whose state this is, for messages.
+            weights: as for `judge`, such as an average of the model's.
             repeat: evaluate so many batches twice and refuse if they differ; by default one at the first
                 baseline of a run, none after it.
 
@@ -140,14 +177,51 @@ class Evaluator:
             EvaluationError: the evaluation failed, or trains the model.
             UsageError: it gives nothing finite to compare with, or something else the second time.
         """
-        with self._counted(), self.measuring(step) as measured:
+        with self._counted(), self.measuring(step, weights) as measured:
             found = Baseline.measure(measured)
         again = (0 if self._repeated else 1) if repeat is None else repeat
         if again:
-            with self._counted(again / len(found.batches)), self.measuring(step) as measured:
-                check_repeatable(measured, found, batches=again, tolerance=self._same)
+            self._repeat(step, found, weights, again)
         self._repeated = True
         return found
+
+    def _repeat(self, step: int, baseline: Baseline, weights: Weights | None, batches: int = 1) -> None:
+        with self._counted(batches / len(baseline.batches)), self.measuring(step, weights) as measured:
+            check_repeatable(measured, baseline, batches=batches, tolerance=self._same)
+
+    def look_for_blindness(
+        self, step: int, baseline: Baseline, weights: Weights, own: Weights | None = None
+    ) -> str | None:
+        """Evaluate weights that are certainly bad, then those of the baseline again.
+
+        Args:
+            step: as for `judge`.
+            baseline: of the same step.
+            weights: those of a candidate, which are made bad.
+            own: those that the baseline was measured of.
+
+        Returns:
+            why no verdict says anything: bad weights are told to be as good, or the evaluation remembers
+            them. None where verdicts do.
+        """
+        for size in _BAD if weights else ():
+            try:
+                bad = self.judge(step, OtherWeights(weights, size), baseline)
+            except (EvaluationError, UsageError):
+                return None  # it fails with other weights, or gives other batches
+            if not bad.accepted:
+                break
+            if bad.is_same or size == _BAD[-1]:
+                told = "exactly what it gives" if bad.is_same else "no worse a value than"
+                return (
+                    f"the evaluation gave for quite other weights {told} for those of the model: "
+                    "does it use the model that it is given?"
+                )
+        try:
+            self._repeat(step, baseline, own)
+        except UsageError as error:
+            return f"an evaluation depends on those before it: {error.message}"
+        return None
 
     def judge(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool = False) -> Verdict:
         """Evaluate the model holding `weights` and compare it with the baseline.
@@ -163,15 +237,6 @@ class Evaluator:
             EvaluationError: the evaluation failed, or trains the model.
             UsageError: it gives other batches than for the baseline, or `weights` are not the model's.
         """
-
-        def judged(other: Weights) -> Verdict:
-            return self._judged(step, other, baseline, whole=whole)
-
-        verdict = judged(weights)
-        self._blindness.judged(verdict, weights, live_tensors(self._module), judged)
-        return verdict
-
-    def _judged(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool) -> Verdict:
         epsilon = self.bound.epsilon(step)
         share = 1.0
         try:
@@ -183,14 +248,14 @@ class Evaluator:
         return verdict
 
     @property
-    def doubt(self) -> str | None:
-        """Why verdicts say nothing, since the evaluation does not see the candidates; None where they do."""
-        return self._blindness.doubt
+    def live(self) -> Weights:
+        """The parameters and buffers of the model, by name."""
+        return live_tensors(self.module)
 
     def names(self, paths: Iterable[Path]) -> dict[Path, str]:
         """Return the names of parameters and buffers by paths of the model's state; see `names_of`."""
         state = self._model.state_dict  # type: ignore[union-attr]  # a provider is saved as well
-        return names_of(self._module, state, paths)
+        return names_of(self.module, state, paths)
 
     def learn(self, verdicts: Sequence[Verdict], baseline: Baseline, epsilon: float) -> None:
         """Take in how the candidates of a commit fared, for the number of batches of the next one."""
@@ -208,7 +273,7 @@ class Evaluator:
         """
         began = perf_counter()
         try:
-            with self._place.measuring(weights) as measured:
+            with self.around(), self._place.measuring(weights) as measured:
                 yield measured if isinstance(measured, float) else measured.first(self._size.batches)
         except EvaluationError as error:
             raise EvaluationError(
@@ -220,20 +285,21 @@ class Evaluator:
     @property
     def frozen(self) -> frozenset[str]:
         """Names of the model's parameters that are not trained."""
-        named = self._module.named_parameters(remove_duplicate=False)
+        named = self.module.named_parameters(remove_duplicate=False)
         return frozenset(name for name, parameter in named if not parameter.requires_grad)
 
     @property
-    def _module(self) -> nn.Module:
-        return self._model if isinstance(self._model, nn.Module) else self._model.module()
+    def module(self) -> nn.Module:
+        """The model."""
+        return _module_of(self._model)
 
     @property
     def _place(self) -> _Place:
         if self._opened is None:
             self._opened = (
-                _InPlace(self._module, self._evaluate)
+                _InPlace(self.module, self._evaluate, [_module_of(one) for one in self._given])
                 if self._replica is None
-                else Replica(self._module, self._replica, self._evaluate)
+                else Replica(self.module, self._replica, self._evaluate)
             )
         return self._opened
 
@@ -243,3 +309,7 @@ class Evaluator:
             yield
         finally:
             self.spent += min(share, 1.0)
+
+
+def _module_of(model: nn.Module | ModelProvider) -> nn.Module:
+    return model if isinstance(model, nn.Module) else model.module()

@@ -1,7 +1,10 @@
 """The parameters and buffers of a model in training, read and written where they lie."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 import torch
 from torch import nn
@@ -10,6 +13,8 @@ from mvcs.errors import UsageError
 from mvcs.train.state.host_copies import INTEGERS, copied_as, is_plain
 
 Weights = Mapping[str, torch.Tensor]
+
+_TURNS: Final = 37.0  # of a cosine, over values: what is alike before is not behind it
 
 
 def live_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -68,3 +73,36 @@ def has_bits(target: torch.Tensor, value: torch.Tensor) -> bool:
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = copied_as(tensor.detach())
     return plain.view(INTEGERS[plain.element_size()])
+
+
+@dataclass(frozen=True)
+class OtherWeights(Mapping[str, torch.Tensor]):
+    """Weights of about the magnitudes of others, which have nothing else in common with them.
+
+    Elements that are the same stay so, as those that share memory have to.
+
+    Attributes:
+        weights: the others.
+        size: times their magnitudes.
+    """
+
+    weights: Weights
+    size: float = 1.0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.weights)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self.weights)
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return a tensor of the same shape and dtype; whole numbers are the same."""
+        value = self.weights[name]
+        if not value.is_floating_point():
+            return value
+        wide = value.detach().double()
+        scale = math.sqrt(float(wide.square().mean())) if wide.numel() else 1.0
+        scale = scale if 0 < scale < math.inf else 1.0
+        return (self.size * scale * torch.cos(_TURNS / scale * wide + 1)).to(value.dtype)

@@ -1,12 +1,19 @@
-"""Which parameters and buffers of a model the tensors of its state are, whatever the state calls them."""
+"""Which parameters and buffers of a model the tensors of a state are: of its own, and of averages."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import torch
 from torch import nn
 
-from mvcs.objects import Path
+from mvcs.objects import Path, path_text
 from mvcs.train.evaluation.live_tensors import live_tensors
+from mvcs.train.state.host_copies import is_plain
+
+_WRAPPERS: Final = frozenset({"module", "_orig_mod"})  # of AveragedModel, DataParallel, torch.compile
+_FIRST: Final = 1 << 12  # values that tell most strangers apart
+_NEAR: Final = 0.5  # of the squares of the weights: those of two runs are four times as far apart
 
 
 def names_of(model: nn.Module, state: Callable[[], object], paths: Iterable[Path]) -> dict[Path, str]:
@@ -29,22 +36,103 @@ def names_of(model: nn.Module, state: Callable[[], object], paths: Iterable[Path
             others.add(path)
     if others:
         by_memory = {_memory(tensor): name for name, tensor in live.items() if tensor.numel()}
-        memories = {path: _memory(tensor) for path, tensor in _tensors(state(), ()) if path in others}
+        memories = {path: _memory(tensor) for path, tensor in tensors_of(state(), ()) if path in others}
         found |= {path: by_memory[memory] for path, memory in memories.items() if memory in by_memory}
     return found
 
 
-def _tensors(value: object, path: Path) -> Iterator[tuple[Path, torch.Tensor]]:
+def tensors_of(value: object, path: Path) -> Iterator[tuple[Path, torch.Tensor]]:
     """Yield the tensors of nested containers; a state that is committed has no circles."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _tensors(item, (*path, key))
+            yield from tensors_of(item, (*path, key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _tensors(item, (*path, index))
+            yield from tensors_of(item, (*path, index))
 
 
 def _memory(tensor: torch.Tensor) -> object:
     return tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
+def averages_of(
+    model: nn.Module, extra: Mapping[str, object], known: Collection[str] = ()
+) -> dict[str, dict[Path, str]]:
+    """Return the averages of a model among the further parts of a state, and other copies that follow it.
+
+    One has the names and shapes of all parameters that are trained, behind whatever comes before them, or is
+    a list of them in their order; and most of its values are near. What it does not have is the model's.
+
+    Args:
+        model: the model.
+        extra: the parts, as in a state.
+        known: averages by name that are taken as such wherever their values are.
+
+    Returns:
+        by name, such as "extra.ema.shadow", the model's parameter or buffer for each path of the state.
+    """
+    live = {
+        name: one.data for name, one in (*model.named_parameters(), *model.named_buffers()) if is_plain(one)
+    }
+    trained = [name for name, one in model.named_parameters() if one.requires_grad and name in live]
+    parameters = [name for name, _ in model.named_parameters() if name in live]
+    needed, places = set(trained or parameters), {_parts(name): name for name in live}
+    found: dict[str, dict[Path, str]] = {}
+    for entry, value in extra.items():
+        held = {path: one for path, one in tensors_of(value, ("extra", entry)) if is_plain(one)}
+        for name, own, is_list in _candidates(held, live, places, (trained, parameters)):
+            pairs = [(held[path], live[other]) for path, other in own.items() if other in needed]
+            # Of a list nothing but the values tells which is which.
+            groups = [[pair] for pair in pairs if pair[0].dim() > 1] if is_list else [pairs]
+            is_known = any(f"{name}.".startswith(f"{one}.") for one in known)
+            if needed <= set(own.values()) and (is_known or all(map(_near, groups))):
+                found.setdefault(name, own)
+    return found
+
+
+def _candidates(
+    held: Mapping[Path, torch.Tensor],
+    live: Mapping[str, torch.Tensor],
+    places: Mapping[tuple[str, ...], str],
+    orders: Sequence[Sequence[str]],
+) -> Iterator[tuple[str, dict[Path, str], bool]]:
+    """Yield what may be an average: its name, the model's name of each tensor, and whether it is a list."""
+    named: dict[tuple[str, ...], dict[Path, str]] = defaultdict(dict)
+    lists: dict[Path, list[Path]] = defaultdict(list)
+    for path, tensor in held.items():
+        parts = _parts(*path[2:])
+        for at in range(len(parts)):
+            name = places.get(parts[at:])
+            if (
+                name is not None
+                and live[name].shape == tensor.shape
+                and name not in named[parts[:at]].values()
+            ):
+                named[parts[:at]][path] = name
+        if isinstance(path[-1], int) and len(path) > 2:
+            lists[path[:-1]].append(path)
+    for before, own in named.items():
+        yield ".".join(["extra", str(next(iter(held))[1]), *before]), own, False
+    for place, paths in lists.items():
+        for order in orders:
+            shapes = [held[path].shape for path in paths]
+            if shapes == [live[name].shape for name in order]:
+                yield path_text(place), dict(zip(paths, order, strict=True)), True
+
+
+def _parts(*keys: object) -> tuple[str, ...]:
+    """Return the components of a name, without those of wrappers."""
+    parts = (part for key in keys for part in str(key).split("."))
+    return tuple(part for part in parts if part not in _WRAPPERS)
+
+
+def _near(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> bool:
+    """Tell whether tensors are near those that they may be averages of: the matrices, where there are any."""
+    pairs = [(own, other) for own, other in pairs if other.dim() > 1] or pairs
+    apart, whole = 0.0, 0.0
+    for own, other in pairs:
+        one, two = (each.detach().flatten()[:_FIRST].cpu().double() for each in (own, other))
+        apart, whole = apart + float((one - two).square().sum()), whole + float(two.square().sum())
+    return apart <= _NEAR * whole

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import thread_time
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike
 
 from mvcs.commits import KeptBesideError, LatticeTrial, TableTrial
 from mvcs.errors import MvcsError, meant
-from mvcs.objects import NOT_EVALUATED, RUN_KEY, Path
+from mvcs.objects import NOT_EVALUATED, PARTS_KEY, RUN_KEY, Path
 from mvcs.quantize import LatticeConfig
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
@@ -175,13 +175,21 @@ class Line:
         self._compaction.close()
         self.run.ended()
 
-    def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
+    def trial(
+        self,
+        state: object,
+        settings: LatticeConfig,
+        gradients: Mapping[Path, float],
+        parts: Mapping[Path, str],
+    ) -> LatticeTrial:
         """Try what steps would make of the next commit; the one before it is made."""
-        return self._repo.trial(state, settings, gradients=gradients, **self._place())
+        return self._repo.trial(state, settings, gradients=gradients, parts=parts, **self._place())
 
-    def table_trial(self, state: object, importance: Mapping[str, ArrayLike]) -> TableTrial:
+    def table_trial(
+        self, state: object, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]
+    ) -> TableTrial:
         """Try what code tables would make of the next commit; the one before it is made."""
-        return self._repo.table_trial(state, importance=importance, **self._place())
+        return self._repo.table_trial(state, importance=importance, parts=parts, **self._place())
 
     def _place(self) -> _Place:
         return {
@@ -192,7 +200,7 @@ class Line:
         }
 
     def _made(self, snapshot: Snapshot) -> CommitInfo:
-        failure = snapshot.choice.failure
+        failure, told = snapshot.choice.failure, snapshot.choice.told
         try:
             return self._repo.commit(
                 snapshot.state,
@@ -202,8 +210,11 @@ class Line:
                 quantizer=snapshot.choice.quantizer,
                 evaluation=snapshot.choice.evaluation,
                 importance=snapshot.choice.importance,
+                parts=snapshot.choice.parts,
                 weights_only=snapshot.weights_only,
-                provenance={RUN_KEY: self.run.id, **({NOT_EVALUATED: failure} if failure else {})},
+                provenance={RUN_KEY: self.run.id}
+                | ({NOT_EVALUATED: failure} if failure else {})
+                | ({PARTS_KEY: told} if told else {}),
                 **self._place(),
             )
         except KeptBesideError as error:
@@ -228,15 +239,17 @@ class NextTrials:
     """
 
     line: Line
-    state: object
+    state: Mapping[str, Any]
 
-    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
+    def steps(
+        self, settings: LatticeConfig, gradients: Mapping[Path, float], parts: Mapping[Path, str]
+    ) -> LatticeTrial:
         """Return a trial of steps, beginning with some settings."""
-        return self.line.trial(self.state, settings, gradients)
+        return self.line.trial(self.state, settings, gradients, parts)
 
-    def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
+    def tables(self, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]) -> TableTrial:
         """Return a trial of code tables, with scores of weights."""
-        return self.line.table_trial(self.state, importance)
+        return self.line.table_trial(self.state, importance, parts)
 
 
 class Meter:

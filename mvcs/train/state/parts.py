@@ -76,6 +76,12 @@ class Parts:
         self._optimizers = Optimizers({**stateful, **further})
         self._unused = UnusedGradients()
 
+    @property
+    def beside(self) -> dict[str, object]:
+        """All parts but the model and the loader, by their places in the state."""
+        named = {name: part for name, part in self._named.items() if name not in {"model", "loader"}}
+        return named | {f"extra.{name}": part for name, part in self.extra.items()}
+
     def close(self) -> None:
         """Let go of the optimizers."""
         self._accumulations.close()

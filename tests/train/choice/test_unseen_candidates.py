@@ -1,6 +1,5 @@
 """Evaluations that do not see the candidates: commits are exact and say why, until one is seen."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -9,8 +8,6 @@ from torch import nn
 
 from mvcs import Checkpointer, Repository
 from mvcs.cli import main
-from mvcs.search import Bound
-from mvcs.train import Evaluator
 from tests.train import evaluations
 from tests.train.evaluations import Run, train, undisturbed
 
@@ -115,8 +112,9 @@ def test_an_evaluation_of_something_else_leaves_commits_exact(
     assert [commit.degradation for commit in repo.log()] == [None] * 3
     assert [timing.evaluations for timing in hook.timings[1:]] == pytest.approx([2.0, 2.0])
     assert main(["-C", str(repo.top), "show"]) == 0
-    assert "not measured, since the evaluation gave for 5 quantized models" in " ".join(
-        capsys.readouterr().out.split()
+    assert (
+        "not measured, since the evaluation gave for quite other weights exactly what it gives"
+        in " ".join(capsys.readouterr().out.split())
     )
 
 
@@ -156,11 +154,51 @@ def test_a_metric_that_minds_no_rounding_is_no_fault(
     assert ASKED not in caplog.text
 
 
-def test_candidates_that_are_the_model_itself_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    run = Run()
-    with caplog.at_level(logging.WARNING), Evaluator(run.model, lambda _: 2.5, Bound(0.05)) as evaluator:
-        baseline = evaluator.baseline(0)
-        for _ in range(5):
-            assert evaluator.judge(0, run.model.state_dict(), baseline).accepted
-    assert evaluator.doubt is None
-    assert caplog.records == []
+class Remembers:
+    """Evaluations that tell something else than what they measure."""
+
+    def __init__(self) -> None:
+        self.model, self.values = evaluations.make(), list[float]()
+
+    def best_so_far(self, model: nn.Module) -> float:
+        self.values.append(float(evaluations.number(model)))
+        return min(self.values)
+
+    def averaged(self, model: nn.Module) -> float:
+        last = self.values[-1:] or [float(evaluations.number(model))]
+        self.values.append(0.9 * last[0] + 0.1 * float(evaluations.number(model)))
+        return self.values[-1]
+
+    def once(self, model: nn.Module) -> float:
+        self.values = self.values or [float(evaluations.number(model))]
+        return self.values[0]
+
+    def copied(self, _model: nn.Module) -> float:
+        return float(evaluations.number(self.model))
+
+
+@pytest.mark.parametrize("kind", ["best_so_far", "averaged", "once", "copied"])
+def test_an_evaluation_that_cannot_tell_leaves_commits_exact(kind: str, repo: Repository) -> None:
+    train(repo, Run(), 15, evaluate=getattr(Remembers(), kind), max_degradation=BOUND)
+    assert [commit.exactness for commit in repo.log()] == ["exact"] * 3
+    assert all(why for why in unseen(repo))
+
+
+def test_one_that_begins_to_remember_later_is_found(repo: Repository) -> None:
+    later = Remembers()
+
+    def evaluate(model: nn.Module) -> float:
+        return later.best_so_far(model) if len(commits) > 3 else float(evaluations.number(model))
+
+    run, commits = Run(), []
+    run.step()
+    options = {"evaluate": evaluate, "max_degradation": BOUND, "on_commit": commits.append}
+    with Checkpointer(repo, run.model, run.optimizer, **options) as saving:
+        for step in range(18):
+            saving.save(step)
+            saving.flush()
+    assert commits[2].bounded
+    assert not commits[17].bounded
+    assert "depends on those before it" in (commits[17].not_evaluated or "") or "quite other weights" in (
+        commits[17].not_evaluated or ""
+    )

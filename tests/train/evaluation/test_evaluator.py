@@ -66,15 +66,13 @@ def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back(tmp_path):
     assert [module.training for module in model.modules()] == modes == [True, True, True, False]
 
 
-def test_an_evaluation_that_no_rounding_moves_is_asked_about_once(caplog):
+def test_an_evaluation_that_no_weights_move_is_blind():
     run = Run()
     with Evaluator(run.model, lambda _: 2.5, BOUND) as evaluator:
-        baseline = evaluator.baseline(0)
-        for step in (1e-3, 0.1, 1.0, 2.0):
-            evaluator.judge(0, coarse(run.model, step), baseline)
-    assert [record.message.partition(":")[2] for record in caplog.records] == [
-        " does it use the model that it is given?"
-    ]
+        doubt = evaluator.look_for_blindness(0, evaluator.baseline(0), run.model.state_dict())
+    assert doubt.endswith(
+        "exactly what it gives for those of the model: does it use the model that it is given?"
+    )
 
 
 @pytest.mark.parametrize(

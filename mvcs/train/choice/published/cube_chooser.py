@@ -4,25 +4,20 @@ Inshrinkerator, SoCC 2024. What differs from the paper stands in docs/design/007
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from time import perf_counter
 from typing import Final
 
 import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from mvcs.checkpoint import MODEL
 from mvcs.commits import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
-from mvcs.search import MAGNITUDE, CubeSearch, TableCube, TableSetting, Verdict
-from mvcs.train.choice.model_weights import ModelWeights
+from mvcs.search import MAGNITUDE, Baseline, CubeOutcome, CubeSearch, TableCube, TableSetting, Verdict
 from mvcs.train.choice.published.sensitivity import Sensitivity
-from mvcs.train.choice.search import (
-    Choice,
-    Chooser,
-    Trials,
-    bounded_moments,
-    evaluation_of,
-    refused,
-)
+from mvcs.train.choice.search import Choice, Chooser, Trials, bounded_moments
 from mvcs.train.evaluation.evaluator import Evaluator
 
 SIGMA: Final = 0.2  # section 4.4
@@ -43,6 +38,7 @@ class PublishedChooser(Chooser):
         moments: what is kept of the optimizer's moments.
         every: commits are made after every so many steps; None if that is not known. Then all gradients are
             averaged, not only those of the last steps before a commit.
+        measure: see `Chooser`.
         evaluations: candidates at one commit, at most; None is as many as it takes.
         seconds: no further candidate of a commit is begun after so many.
     """
@@ -55,11 +51,18 @@ class PublishedChooser(Chooser):
         *,
         moments: MomentsConfig,
         every: int | None = None,
+        measure: Mapping[str, bool] | None = None,
         evaluations: int | None = None,
         seconds: float | None = None,
     ) -> None:
         self._moments, self._every = moments, every
-        super().__init__(self._config(_FINEST, {}), evaluator, evaluations=evaluations, seconds=seconds)
+        super().__init__(
+            self._config(_FINEST, {}),
+            {MODEL: evaluator},
+            measure=measure,
+            evaluations=evaluations,
+            seconds=seconds,
+        )
         listens = isinstance(optimizer, torch.optim.Optimizer)
         self._sensitivity = Sensitivity(model, optimizer) if listens else None  # type: ignore[arg-type]  # just seen
         self._expect(-1)
@@ -73,33 +76,41 @@ class PublishedChooser(Chooser):
     def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
         self._cube_search = CubeSearch(most=evaluations)
 
-    def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
-        spent = evaluator.spent
+    def _chosen(self, step: int, trials: Trials) -> Choice:
         scores = self._sensitivity.importance() if self._sensitivity else {}
         self._expect(step)
-        epsilon = evaluator.bound.epsilon(step)
+        model, *others = self._parts(trials.state)
+        epsilon = model.evaluator.bound.epsilon(step)
         self._moments = bounded_moments(self._moments, epsilon)
-        trial = trials.tables(scores)
+        parts = {path: one.name for one in (model, *others) for path in one.tensors}
+        trial = trials.tables(scores, parts)
         self._start(trial)
-        baseline = evaluator.baseline(step)
+        beside = [(other, other.evaluator.baseline(step, other.own)) for other in others]
 
-        def judge(setting: TableSetting) -> Verdict:
-            values = trial.values(self._config(setting, scores))
-            return evaluator.judge(step, ModelWeights.of(values, evaluator.names), baseline, whole=True)
+        def search(baseline: Baseline) -> CubeOutcome:
+            def judge(setting: TableSetting) -> Verdict:
+                """Judge all parts by one setting: the worst of them counts, and the first that is refused."""
+                values = trial.values(self._config(setting, scores))
+                verdicts = list[Verdict]()
+                for part, own in ((model, baseline), *beside):
+                    verdicts.append(part.evaluator.judge(step, part.weights(values, model), own, whole=True))
+                    if not verdicts[-1].accepted:
+                        return verdicts[-1]
+                return max(verdicts, key=lambda verdict: verdict.degradation)
 
-        def stored(setting: TableSetting) -> int:
-            return trial.stored(self._config(setting, scores))
+            def stored(setting: TableSetting) -> int:
+                return trial.stored(self._config(setting, scores))
 
-        outcome = self._cube_search.run(stored, judge, self._budget(began, baseline))
-        goal = evaluator.bound.goal
-        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
-        if outcome.chosen is None:
-            return refused(outcome, evaluation, notes)
-        setting = outcome.chosen.setting
+            return self._cube_search.run(stored, judge, self._budget(perf_counter(), baseline))
+
+        found = self._measured(model, step, search, lambda: trial.values(self._config(_FINEST, scores)))
+        chosen = found.outcome.chosen if isinstance(found.outcome, CubeOutcome) else None
+        if chosen is None:
+            return self._choice([found], None)
+        choice = self._choice([found], self._config(chosen.setting, scores))
         # What an unchecked commit takes, when there may be no scores.
-        self._checked = self._config(setting, {})
-        return Choice(self._config(setting, scores), evaluation, notes, importance=scores)
+        self._checked, self._checked_parts = self._config(chosen.setting, {}), parts
+        return replace(choice, importance=scores, parts=parts)
 
     def _start(self, trial: TableTrial) -> None:
         """Let a model with embeddings have an axis for them, and a resumed run its last setting."""

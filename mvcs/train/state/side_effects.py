@@ -1,0 +1,137 @@
+"""What an evaluation changes of a run beside its model: found, told once, and undone."""
+
+import copy
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.lr_scheduler import LRScheduler
+
+_logger = logging.getLogger("mvcs.train")
+
+_GLOBALS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch's default device": (torch.get_default_device, torch.set_default_device),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "torch's deterministic algorithms": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "torch's float32 matmul precision": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+}
+
+
+class SideEffects:
+    """Undoes what evaluations do to optimizers, schedulers, scalers, generators, and torch's global settings.
+
+    Small states are compared around each evaluation. Tensors of optimizers, and of modules beside the model,
+    are compared with the snapshot of a commit, whenever `put_back` is called.
+
+    Args:
+        parts: of the run but its model, by the names under which they stand in its state.
+    """
+
+    def __init__(self, parts: Mapping[str, object]) -> None:
+        self._parts = parts
+        self._told: set[str] = set()
+
+    @property
+    def found(self) -> bool:
+        """Whether there were any."""
+        return bool(self._told)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Put small states back when the block, an evaluation, has ended."""
+        settings = {name: get() for name, (get, _) in _GLOBALS.items()}
+        before = {name: copy.deepcopy(_small(part)) for name, part in self._parts.items()}
+        try:
+            yield
+        finally:
+            for name, (get, put) in _GLOBALS.items():
+                if get() != settings[name]:
+                    put(settings[name])
+                    self._tell(name)
+            for name, part in self._parts.items():
+                if not _same(_small(part), before[name]):
+                    _put_small(part, before[name])
+                    self._tell(name)
+
+    def put_back(self, state: Mapping[str, Any]) -> None:
+        """Put back tensors that are others than in a snapshot of the run's state."""
+        for name, part in self._parts.items():
+            if not isinstance(part, torch.optim.Optimizer | nn.Module):
+                continue
+            saved = state["extra"][name.removeprefix("extra.")] if name.startswith("extra.") else state[name]
+            if not _same(part.state_dict(), saved, assigns=True):
+                if not _same(part.state_dict(), saved):  # it has other tensors now, or more
+                    part.load_state_dict(copy.deepcopy(saved))
+                self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            _logger.warning(
+                "evaluate changed %s, and so training: that is undone after each evaluation", name
+            )
+
+
+def _small(part: object) -> Any:  # noqa: ANN401 - as parts have them
+    if isinstance(part, torch.Generator):
+        return part.get_state()
+    if isinstance(part, torch.optim.Optimizer):
+        groups = part.param_groups
+        return [{key: value for key, value in group.items() if key != "params"} for group in groups]
+    return part.state_dict() if isinstance(part, LRScheduler | GradScaler) else None
+
+
+def _put_small(part: object, saved: Any) -> None:  # noqa: ANN401 - as `_small` gave it
+    if isinstance(part, torch.Generator):
+        part.set_state(saved)
+    elif isinstance(part, torch.optim.Optimizer):
+        del part.param_groups[len(saved) :]
+        for group, settings in zip(part.param_groups, saved, strict=False):
+            params = group["params"]
+            group.clear()
+            group.update(params=params, **settings)
+    elif isinstance(part, LRScheduler | GradScaler):
+        part.load_state_dict(saved)
+
+
+def _same(one: object, other: object, *, assigns: bool = False) -> bool:
+    """Tell whether two states are alike to the last bit, as far as their kinds are known.
+
+    Args:
+        one: a live state.
+        other: a copy of it.
+        assigns: write the other's values into the tensors of the live one that are of the same kind.
+    """
+    if isinstance(one, torch.Tensor):
+        if not isinstance(other, torch.Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
+            return False
+        if one.layout is not torch.strided or torch.equal(_bytes(one), _bytes(other)):
+            return True
+        if assigns:
+            with torch.no_grad():
+                one.copy_(other)
+        return False
+    if isinstance(one, Mapping):
+        if not isinstance(other, Mapping) or one.keys() != other.keys():
+            return False
+        return min([_same(value, other[key], assigns=assigns) for key, value in one.items()], default=True)
+    if isinstance(one, list | tuple):
+        if not isinstance(other, list | tuple) or len(one) != len(other):
+            return False
+        return min([_same(*pair, assigns=assigns) for pair in zip(one, other, strict=True)], default=True)
+    return not isinstance(one, int | float | str | None) or one == other or one != one  # noqa: PLR0124 - NaN
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
