@@ -5,13 +5,17 @@ What may be a secret counts as one: to hide too much costs a second look, and to
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 HIDDEN = "***"
 # There a user or a container stands before the host, and before other hosts a key or a token.
 _NAMES_BEFORE_HOSTS = frozenset({"sftp", "ssh", "abfs", "abfss", "az", "adl", "smb", "hdfs", "webhdfs"})
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_.-]{0,62}")
 _TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
+# There signs of an address on the web are letters of a key like any other.
+_OF_KEYS = frozenset(
+    {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "sftp", "ssh", "smb", "file"}
+)
 _HARMLESS_PARAMETERS = frozenset({"versionid", "version", "generation", "region", "snapshot"})
 _PARAMETER = re.compile(r"([?&#;])([^?&#;=]*)(=?)([^?&#;]*)")
 _IN_TEXT = re.compile(r"[A-Za-z0-9+.:-]{0,64}://[^\s'\"<>]*")
@@ -169,7 +173,7 @@ def _shown_user(url: str) -> str:
 def _shown(url: str) -> str:
     start, user, rest = _split(url)
     shown = f"{_shown_user(url)}@" if user else ""
-    return f"{start}{shown}{_PARAMETER.sub(_shown_parameter, rest) if start else rest}"
+    return f"{start}{shown}{_parameters(start, rest, _shown_parameter)}"
 
 
 def _shown_parameter(match: re.Match[str]) -> str:
@@ -184,7 +188,19 @@ def _shown_parameter(match: re.Match[str]) -> str:
 def _public(url: str) -> str:
     start, user, rest = _split(url)
     kept = f"{user}@" if user and _shown_user(url) == user else ""
-    return f"{start}{kept}{_PARAMETER.sub(_public_parameter, rest) if start else rest}"
+    return f"{start}{kept}{_parameters(start, rest, _public_parameter)}"
+
+
+def _parameters(start: str, rest: str, replaced: Callable[[re.Match[str]], str]) -> str:
+    """Replace the parameters of an address; in a store of keys only those that look like secrets are some."""
+    by_key = start[:-3].lower() in _OF_KEYS
+
+    def of_key(match: re.Match[str]) -> str:
+        _, name, equals, value = match.groups()
+        told = names_secret(name) if equals else False
+        return replaced(match) if told or _TOKEN.fullmatch(value or name) else match[0]
+
+    return _PARAMETER.sub(of_key if by_key else replaced, rest) if start else rest
 
 
 def _public_parameter(match: re.Match[str]) -> str:
