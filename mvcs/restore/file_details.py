@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.objects import FileFormat, blob_reference, narrowed_tree, path_text
+from mvcs.objects import FileFormat, blob_reference
 from mvcs.reports import PART, CommitInfo, Report, TensorInfo
 from mvcs.restore.open_commit import Reading
 from mvcs.restore.show import details, shown_values
@@ -57,11 +57,12 @@ def details_of_file(reading: Reading, info: CommitInfo, path: str) -> FileDetail
 
 
 def _part(reading: Reading, info: CommitInfo, name: str) -> FileDetails:
-    size = reading.at(name).tree.raw_bytes
+    part = reading.at(name).tree
     # What tensors are for shows in the whole state alone.
-    inside = {path_text(path) for path in narrowed_tree(reading.tree, [name]).leaf_paths()}
     tensors = [
-        found for found in details(reading, info).tensors if inside.intersection([found.path, *found.aliases])
+        found
+        for found in details(reading, info).tensors
+        if any(f"{path}.".startswith(f"{name}.") for path in (found.path, *found.aliases))
     ]
-    values = shown_values(narrowed_tree(reading.tree, [name]))
-    return FileDetails(info, name, PART, size, tensors, values, [])
+    values = {f"{name}.{path}" if path else name: value for path, value in shown_values(part).items()}
+    return FileDetails(info, name, PART, part.raw_bytes, tensors, values, [])

@@ -315,3 +315,35 @@ def test_a_name_for_a_quantized_state_says_so(mvcs):
 def test_the_reflog_names_the_step_of_a_commit_without_a_message(hook):
     actions = [entry["action"] for entry in hook.json("reflog")]
     assert actions[0].startswith("commit: step ")
+
+
+def test_what_stands_deeper_in_a_state_is_a_part_too(mvcs):
+    averaged = {"weight": torch.ones(4, 3), "bias": torch.zeros(4)}
+    state = {
+        "model": {"weight": torch.zeros(4, 3)},
+        "extra": {"ema": averaged, "a.b": {"c": torch.ones(2)}, "n": 3},
+    }
+    with Repository.open(mvcs.folder) as repo:
+        repo.commit(state, step=1, metrics={"loss": 1.0})
+        repo.create_branch("best")
+        assert torch.equal(repo.checkout("HEAD:extra.ema")["weight"], averaged["weight"])
+    for rev in ("HEAD", "best", "best:loss"):
+        if rev == "best:loss":
+            mvcs("branch", "-D", "best")
+        mvcs("checkout", f"{rev}:extra.ema", "-o", "ema.safetensors", "--force")
+        assert load_file(mvcs.folder / "ema.safetensors").keys() == averaged.keys()
+    mvcs("checkout", "best:loss:extra.a.b", "-o", "ab.pt")
+    assert torch.equal(torch.load(mvcs.folder / "ab.pt")["c"], torch.ones(2))
+    shown = mvcs.json("show", "best:loss:extra")
+    assert [tensor["path"] for tensor in shown["tensors"]] == [
+        "extra.ema.weight",
+        "extra.ema.bias",
+        "extra.a.b.c",
+    ]
+    assert shown["values"] == {"extra.n": 3}
+    assert "extra.ema.weight" in mvcs("show", "HEAD:extra.ema").out
+    error = mvcs("checkout", "best:loss:extra.nothing", "-o", "x.pt", "--json", code=3).error
+    assert "extra.nothing" in error["message"]
+    assert (
+        "--tensor" in mvcs("checkout", "HEAD:extra.ema.weight", "-o", "x.pt", "--json", code=3).error["hint"]
+    )

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from mvcs.objects.cbor import Value
 from mvcs.objects.trees.file_trees import files_in, part_of
-from mvcs.objects.trees.structure import NodeTag, children_of, renumber
+from mvcs.objects.trees.structure import NodeTag, children_of, renumber, tensor_reference
 from mvcs.objects.trees.tree import Tree
 
 
@@ -19,9 +19,22 @@ def narrowed_tree(tree: Tree, names: Collection[str]) -> Tree:
 
 
 def part_alone(tree: Tree, name: str) -> Tree | None:
-    """Return what stands under one key of a state as a state of its own; None where there is no such key."""
-    found = [node for key, node in children_of(tree.root) if str(key) == name]
-    return _with_root(tree, found[0]) if found else None
+    """Return what stands under a key of a state, or under several joined by dots, as a state of its own.
+
+    None where there is no such key; and where several lead to a single tensor, which no state is.
+    """
+    node, rest = tree.root, name
+    while rest:
+        below = [(str(key), child) for key, child in children_of(node)]
+        # A key may hold dots, so the longest that fits is taken.
+        fits = [found for found in below if f"{rest}.".startswith(f"{found[0]}.")]
+        if not fits:
+            return None
+        key, node = max(fits, key=lambda found: len(found[0]))
+        if rest != name and tensor_reference(node) is not None:
+            return None
+        rest = rest[len(key) + 1 :]
+    return _with_root(tree, node)
 
 
 def _with_root(tree: Tree, root: Value) -> Tree:
