@@ -1,12 +1,11 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
 from .bound import Bound, Goal
 from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
+from .doubts import ForgottenGoal, SampleSize, SamplingNoise
 from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
-from .forgotten_goals import ForgottenGoal
 from .insensitive_measures import InsensitiveMeasure
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
-from .sampling_noise import SampleSize, SamplingNoise
 from .settings import SEARCH_DEFAULTS, SearchSettings
 from .step_search import LatticeSearch
 

@@ -94,7 +94,7 @@ class PairedCheck:
 
     At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Of candidates whose noise is
     about as large as the bound, those pass that are lucky on this sample. So where 2 standard errors take
-    more than three quarters of epsilon, 6 are added: only what is better beyond doubt passes. Noise falls
+    more than 0.7 of epsilon, 6 are added: only what is better beyond doubt passes. Noise falls
     with the step, so the search goes on with a finer one. Before the end, what is still
     unknown is the mean of the batches to come. Say k of n batches are seen, which hold a share f of the
     counts, with a spread s. Then the mean of all n lies about the one so far with a standard deviation of s

@@ -130,7 +130,7 @@ class SearchSettings:
     ordered: float = 3.0
     same: float = 1e-5
     suspicious: int = 3
-    noisy: float = 0.6
+    noisy: float = 0.7
     aimed: float = 0.4
     certain: float = 6.0
     quiet: float = 0.3

@@ -103,3 +103,26 @@ def test_a_step_that_is_refused_is_followed_by_finer_ones_not_by_itself() -> Non
     assert len(set(asked)) == len(asked)
     assert outcome.chosen is not None
     assert outcome.chosen.point.steps["old"] < 216
+
+
+class Moving(OnlyOld):
+    """Codes that are the nearest ones, where any other step takes ten times the bytes."""
+
+    @property
+    def hystereses(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
+        cost = super().cost(kind, step, hysteresis)
+        return cost if step == self.parent else StepCost(10 * cost.stored, cost.error)
+
+
+@pytest.mark.parametrize("factor", [1.2, 1.6, 2.2])
+def test_a_step_that_kept_the_bound_is_asked_for_before_finer_ones_at_any_hysteresis(factor: float) -> None:
+    """What was learnt says that it breaks the bound by so much, and it does not."""
+    space, search = Moving(202), LatticeSearch()
+    search.models[0.0].learn(factor * EPSILON / space.cost("old", 202, 0.0).error, 0.1)
+    outcome = search.run([Attempt(space, space.judge, EPSILON)])
+    assert space.asked[0].steps["old"] == 202
+    assert outcome.chosen is not None
+    assert outcome.chosen.point.steps["old"] == 202
