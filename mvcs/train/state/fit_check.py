@@ -156,6 +156,9 @@ def _tensor_misfits(name: str, here: torch.Tensor, saved: object) -> Iterator[st
 
 def _optimizer_misfits(optimizer: torch.optim.Optimizer, saved: object) -> Iterator[str]:
     groups = saved.get("param_groups") if isinstance(saved, Mapping) else None
+    own = type(optimizer).load_state_dict is not torch.optim.Optimizer.load_state_dict
+    if own and isinstance(saved, Mapping) and groups is None:
+        return  # what wraps another optimizer judges itself
     if not isinstance(saved, Mapping) or not isinstance(groups, list) or not groups:
         yield "it holds no groups of parameters"
         return
@@ -175,7 +178,7 @@ def _other_kind(optimizer: torch.optim.Optimizer, there: set[str]) -> str | None
     A key that nothing in torch knows may be the user's own, or another version's.
     """
     here = {key for group in optimizer.param_groups for key in group}
-    missing = set(optimizer.defaults) - there - _FLAGS
+    missing = set(getattr(optimizer, "defaults", ())) - there - _FLAGS
     unknown = there - here - _FLAGS - _SCHEDULED
     if not (missing and unknown) and not (missing | unknown) & _settings():
         return None

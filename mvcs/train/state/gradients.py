@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mvcs.errors import UsageError
+from mvcs.train.state.optimizers import innermost
 from mvcs.train.state.sparse_gradients import Saved, is_zero, nbytes, packed, unpacked
 
 Gradients = list[Saved]
@@ -88,9 +89,9 @@ class Accumulations:
     def __init__(self, parts: Mapping[str, object]) -> None:
         """Listen to those parts that are optimizers of torch."""
         self._watched = {
-            name: Accumulation(part)
+            name: Accumulation(inner)
             for name, part in parts.items()
-            if isinstance(part, torch.optim.Optimizer)
+            if isinstance(part, torch.optim.Optimizer) and (inner := innermost(part)) is not None
         }
 
     def close(self) -> None:

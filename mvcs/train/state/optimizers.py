@@ -30,6 +30,7 @@ _SHOWN: Final = 8
 _RATES: Final = {"base_lrs", "_last_lr", "lr_lambdas", "max_lrs", "min_lrs"}
 _BY_GROUP: Final = _RATES | {"base_momentums", "max_momentums"}
 _INNER: Final = "_schedulers"
+_HOOKS: Final = "_optimizer_load_state_dict_pre_hooks"
 
 Names = list[list[str | None]]
 # For each group here the number of one there, and for each of its parameters the place in that.
@@ -113,8 +114,9 @@ class Optimizers:
 
     def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
         for name, part in self._parts.items():
-            if isinstance(part, Optimizer):
-                yield name, part
+            inner = innermost(part) if name == "optimizer" or isinstance(part, Optimizer) else None
+            if inner is not None:
+                yield name, inner
 
     def _known(self) -> dict[str, torch.Tensor]:
         """Return the parameters of all modules by their paths in a state, tied ones by each of theirs."""
@@ -128,12 +130,16 @@ class Optimizers:
 
     def _schedules(self, name: str) -> Iterator[tuple[str, LRScheduler]]:
         for other, part in self._parts.items():
-            if isinstance(part, LRScheduler) and part.optimizer is self._parts[name]:
+            own = innermost(self._parts[name])
+            if isinstance(part, LRScheduler) and innermost(part.optimizer) is own:
                 yield other, part
 
     def _may_move(self, name: str, saved: Mapping[str, Any], state: Mapping[str, Any], order: Order) -> bool:
         """Tell whether all that goes by the order of parameters and of groups is known."""
-        if isinstance(self._parts[name], torch.optim.LBFGS) or saved.keys() != {"state", "param_groups"}:
+        if isinstance(innermost(self._parts[name]), torch.optim.LBFGS) or saved.keys() != {
+            "state",
+            "param_groups",
+        }:
             return False
         if [place for place, _ in order] == list(range(len(order))):
             return True
@@ -187,6 +193,27 @@ class Optimizers:
         return state
 
 
+def optimizers_in(part: object) -> list[Optimizer]:
+    """Return the optimizers of torch that a part wraps, from the inside, and itself where it is one."""
+    # Those of accelerate and others are optimizers by their class alone.
+    is_one = isinstance(part, Optimizer) and hasattr(part, "_optimizer_step_post_hooks")
+    found: list[Any] = [part] if is_one else []
+    is_plain = getattr(type(part), "load_state_dict", None) is Optimizer.load_state_dict
+    if isinstance(part, LRScheduler) or (is_one and is_plain):
+        return found
+    for value in getattr(part, "__dict__", {}).values():
+        several = value.values() if isinstance(value, dict) else value
+        for one in several if isinstance(value, dict | list | tuple) else (value,):
+            found = [*(optimizers_in(one) if isinstance(one, Optimizer) else ()), *found]
+    return found
+
+
+def innermost(part: object) -> Optimizer | None:
+    """Return the optimizer whose parameters and steps are those of a part; None where there are several."""
+    found = optimizers_in(part)
+    return found[0] if len(found) == 1 or (found and isinstance(part, Optimizer)) else None
+
+
 def train_groups(optimizer: Optimizer, count: int, *modules: nn.Module) -> None:
     """Have the parameters of groups behind so many trained: those with a state, or all if none has one."""
     added = [one for group in optimizer.param_groups[count:] for one in group["params"]]
@@ -212,12 +239,9 @@ def keep_exact(name: str, part: object, given: object, source: str) -> None:
     Raises:
         UsageError: a tensor of a state is not as it was given, and it cannot be put back.
     """
-    if getattr(part, "_optimizer_load_state_dict_pre_hooks", None):
-        return  # which may have made another state of it on purpose
-    wrapped = [one for one in getattr(part, "__dict__", {}).values() if isinstance(one, Optimizer)]
-    optimizers = [part] if isinstance(part, Optimizer) else wrapped
-    if not optimizers or isinstance(part, LRScheduler):
-        return
+    optimizers = optimizers_in(part)
+    if not optimizers or any(getattr(one, _HOOKS, None) for one in optimizers):
+        return  # a hook may have made another state of it on purpose
     for is_last in (False, True):
         changed = list(_changed(given, part.state_dict(), ()))  # type: ignore[attr-defined]  # it is loaded
         if changed and is_last:
@@ -351,8 +375,11 @@ def _read(name: str, saved: Mapping[str, Any], said: Any, source: str) -> Names:
             is_dense = is_dense and _is_dense(laid)
             node[last] = torch.empty_like(laid, device="cpu").copy_(node[last])
         names: Names = [[None if one is None else str(one) for one in group] for group in said[_NAMES]]
-        counts = [len(group["params"]) for group in saved["param_groups"]]
-        is_fit = is_dense and list(map(len, names)) == counts
+        # What wraps an optimizer may have groups elsewhere.
+        counts = (
+            [len(group["params"]) for group in saved["param_groups"]] if "param_groups" in saved else None
+        )
+        is_fit = is_dense and counts in (None, list(map(len, names)))
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError):
         is_fit = False
     if not is_fit:

@@ -99,6 +99,7 @@ PACKAGES = {
     "Lion8bit": from_package("bitsandbytes.optim", "Lion8bit", min_8bit_size=16),
     "PagedAdam8bit": from_package("bitsandbytes.optim", "Adam8bit", min_8bit_size=16),
     "Lamb": from_package("torch_optimizer", "Lamb"),
+    "Lookahead": lambda given: from_package("pytorch_optimizer", "Lookahead", k=2)(torch.optim.NAdam(given)),
 }
 # Those that take matrices alone; LBFGS takes no weights that lie in another memory format.
 MATRICES = {"Muon", "LBFGS"}
@@ -167,6 +168,8 @@ def bits(node: Any) -> Any:
 def state_of(net: Net, optimizer: Any, scheduler: Any) -> dict[str, Any]:
     """The weights, and what there is of each parameter by its name."""
     saved = optimizer.state_dict()
+    if "param_groups" not in saved:
+        return {"model": bits(dict(net.state_dict())), "states": bits(saved)}
     ids = [one for group in saved["param_groups"] for one in group["params"]]
     given = [one for group in optimizer.param_groups for one in group["params"]]
     rates = [group["lr"] for group in optimizer.param_groups for _ in group["params"]]
@@ -226,10 +229,10 @@ def check(folder: Path, made: Any, kind: str, types: str, order: str, schedule: 
     assert found == expected
 
 
-# LBFGS has one group, and a state of all parameters; what Prodigy keeps of all is with its first group.
-IMPOSSIBLE = {("LBFGS", order) for order in ORDERS if order not in {"the same", "named"}} | {
-    ("Prodigy", "groups turned")
-}
+# LBFGS has a state of all parameters, and so has what wraps others; Prodigy keeps it with its first group.
+TURNED = {order for order in ORDERS if order not in {"the same", "named"}}
+IMPOSSIBLE = {(kind, order) for kind in ("LBFGS", "Lookahead") for order in TURNED}
+IMPOSSIBLE |= {("Prodigy", "groups turned"), ("Lookahead", "named")}
 
 
 @pytest.mark.parametrize("types", TYPES)

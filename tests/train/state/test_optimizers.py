@@ -423,31 +423,65 @@ def test_a_state_has_the_types_strides_and_bits_that_were_committed(
 
 
 class Wrapper:
-    """Has an optimizer, and is none."""
+    """Has optimizers, and is none."""
+
+    def __init__(self, *optimizers: torch.optim.Optimizer) -> None:
+        self.optimizers = list(optimizers)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inner": [one.state_dict() for one in self.optimizers], "k": 5}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for one, saved in zip(self.optimizers, state["inner"], strict=True):
+            one.load_state_dict(saved)
+
+
+class Delegating(torch.optim.Optimizer):
+    """An optimizer by its class alone, as accelerate makes one."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
 
+    @property
+    def param_groups(self) -> Any:
+        return self.optimizer.param_groups
+
+    @property
+    def state(self) -> Any:
+        return self.optimizer.state
+
     def state_dict(self) -> dict[str, Any]:
-        return {"inner": self.optimizer.state_dict(), "k": 5}
+        return self.optimizer.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.optimizer.load_state_dict(state["inner"])
+        self.optimizer.load_state_dict(state)
 
 
-def test_what_is_wrapped_is_put_back_as_well(repo: Repository) -> None:
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda model: Wrapper(Odd(model.parameters())),
+        lambda model: Wrapper(
+            Odd(model["a"].parameters()), Odd([*model["b"].parameters(), model["c"].weight])
+        ),
+        lambda model: Delegating(Odd(model.parameters())),
+    ],
+    ids=["one", "two", "by its class"],
+)
+def test_what_is_wrapped_is_put_back_as_well(repo: Repository, wrapped: Any) -> None:
     found = []
     for start in range(2):
         model = net().bfloat16()
-        optimizer = Odd(model.parameters())
-        with Checkpointer(repo, model, Wrapper(optimizer), every=1, final=False) as run:
+        part = wrapped(model)
+        inner = getattr(part, "optimizers", None) or [part.optimizer]
+        with Checkpointer(repo, model, part, every=1, final=False) as run:
             assert run.resume() == start
             if start == 0:
-                stepped(model, optimizer)
+                for one in inner:
+                    stepped(model, one)
                 run.after_step(0)
-        found.append(
-            {path: value[:2] for path, value in flat(optimizer.state_dict()["state"]).items() if "Q" in path}
-        )
+        found.append([flat(one.state_dict()) for one in inner])
+        assert found[-1][0][".state.0.sum"][0] is torch.float64
     assert found[0] == found[1]
 
 
