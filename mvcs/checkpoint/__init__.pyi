@@ -9,7 +9,7 @@ from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_
 from .loose_moments import loose_parameters
 from .optimizers import Parameter, optimizer_parameters
 from .roles import Role, is_embedding, layer_type, roles_of
-from .standing import GRADIENTS, MODEL, MODELS, MOMENT_NAMES, path_components
+from .standing import GRADIENTS, GROUPS, MODEL, MODELS, MOMENT_NAMES, STATE, path_components
 from .state.arrays import numpy_view
 from .state.captured import Captured, CapturedLeaf
 from .state.content_reader import ContentReader
@@ -27,10 +27,12 @@ from .written_files import write_file
 __all__ = [
     "DESCRIPTION_FILE",
     "GRADIENTS",
+    "GROUPS",
     "METADATA_KEY",
     "MODEL",
     "MODELS",
     "MOMENT_NAMES",
+    "STATE",
     "SUFFIXES",
     "Captured",
     "CapturedLeaf",

@@ -1,6 +1,7 @@
 from .before.snap_back import SNAP_BACK_REASON
 from .branch_errors import KeptBesideError
 from .committer import Committer
+from .describe import MOMENTS_REST, WEIGHTS_REST
 from .kept_files import KeptFiles
 from .layer_writers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
@@ -21,9 +22,11 @@ __all__ = [
     "FIRST_MOMENT",
     "GRID_REASON",
     "KEPT_EXACTLY",
+    "MOMENTS_REST",
     "NAMED_CLASSES",
     "NO_SUCH_MOMENT",
     "SNAP_BACK_REASON",
+    "WEIGHTS_REST",
     "WORST_CLASS",
     "WORST_MOMENT_CLASS",
     "BranchPosition",

@@ -12,7 +12,7 @@ from mvcs.commits.before.parent_tree import ParentTree
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.preparation import Preparation
 from mvcs.commits.damage_found import Damage
-from mvcs.commits.describe import Content, bounded_notes, described
+from mvcs.commits.describe import Content, bounded_notes, described, resting_notes
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.layer_writers import Layers, LayerWriters
 from mvcs.commits.leaves.exact import ExactLeaves
@@ -124,9 +124,9 @@ class Committer:
         revision = self._learned(identifier, pack)
         if isinstance(request.quantizer, LatticeConfig):
             self._weight_history.keep(revision, keeper.anatomy)
-        return MadeCommit(
-            revision, tree, (*notes, *bounded_notes(bounded, evaluated=request.evaluation is not None)), {}
-        )
+        notes = *notes, *resting_notes(parent.revision, parent.behind or parent.tree, tree, request.step)
+        notes = *notes, *bounded_notes(bounded, evaluated=request.evaluation is not None)
+        return MadeCommit(revision, tree, notes, {})
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: BranchPosition

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from mvcs.checkpoint import GRADIENTS, GROUPS, MODELS, STATE
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
@@ -21,12 +22,25 @@ from mvcs.objects import (
     TIERS_KEY,
     Commit,
     ObjectId,
+    Path,
     Tree,
+    Value,
+    children_of,
     goal_pair,
+    path_text,
 )
 from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
 from mvcs.search import METRIC
+
+MOMENTS_REST = (
+    "its moments are those of the commit before, bit for bit, though steps were made since: hand over the "
+    "optimizer that is stepped, such as what prepare() returned; where it rests on purpose, all is well"
+)
+WEIGHTS_REST = (
+    "no weight differs from the commit before, though moments do: hand over the model that is trained, not a "
+    "copy of it; or the rate is too small for weights of this type; where they rest on purpose, all is well"
+)
 
 
 @dataclass(frozen=True)
@@ -177,6 +191,46 @@ def _metric(request: CommitRequest) -> tuple[tuple[str, float], ...]:
 
 def _goal(request: CommitRequest) -> dict[str, str]:
     return dict([goal_pair(METRIC, request.measured.goal)]) if request.measured else {}
+
+
+def resting_notes(
+    parent: Revision | None, before: Tree | None, tree: Tree, step: int | None
+) -> tuple[str, ...]:
+    """Tell of a model or of optimizers that are the parent's bit for bit though steps were made.
+
+    Mostly these are handles to what is not trained. Not looked at are gradients that are being accumulated,
+    and weights where all rates are zero.
+
+    Args:
+        parent: the commit before.
+        before: what it holds, as far as that can be read.
+        tree: what was stored.
+        step: after which that was taken.
+    """
+    was = None if parent is None else parent.commit.step
+    roots = [dict(children_of(one.root)) for one in (before, tree) if one is not None and one.files is None]
+    if before is None or len(roots) != 2 or was is None or step is None or step <= was:
+        return ()
+    if any(GRADIENTS in root for root in roots):
+        return ()
+    known, moved = dict(zip(before.leaf_paths(), before.leaves, strict=True)), dict[Path, bool]()
+    for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True):
+        part = path[:1] if path and path[0] in MODELS else path[: path.index(STATE)] if STATE in path else ()
+        if part and path in known:
+            moved[part] = moved.get(part, False) or known[path].handed_over != leaf.handed_over
+    rates = {part: found for part in moved if (found := _rates(tree.root, part)) is not None}
+    resting = [path_text(part) for part in rates if not moved[part]]
+    trained = any(moved[part] and any(rate != 0 for rate in found) for part, found in rates.items())
+    still = [path_text(part) for part in moved if part not in rates and part[0] in MODELS and not moved[part]]
+    told = {MOMENTS_REST: resting, WEIGHTS_REST: still if trained else []}
+    return tuple(f"{', '.join(names)}: {reason}" for reason, names in told.items() if names)
+
+
+def _rates(node: Value, part: Path) -> list[Value] | None:
+    """Return the rates of the groups of an optimizer, given its path; None for what is none."""
+    for key in (*part, GROUPS):
+        node = dict(children_of(node)).get(key)
+    return None if node is None else [dict(children_of(group)).get("lr") for _, group in children_of(node)]
 
 
 def bounded_notes(bounded: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...]:

@@ -8,14 +8,27 @@ from statistics import median
 from typing import TypeVar
 
 from mvcs import errors
-from mvcs.commits import GRID_REASON, KEPT_EXACTLY, NO_SUCH_MOMENT, SNAP_BACK_REASON
+from mvcs.commits import (
+    GRID_REASON,
+    KEPT_EXACTLY,
+    MOMENTS_REST,
+    NO_SUCH_MOMENT,
+    SNAP_BACK_REASON,
+    WEIGHTS_REST,
+)
 from mvcs.reports import CommitInfo
 from mvcs.train.choice.search import NO_CANDIDATE
 
 _logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
-_LASTING = (SNAP_BACK_REASON, GRID_REASON, NO_SUCH_MOMENT)  # of notes that concern commit after commit
+_LASTING = (
+    SNAP_BACK_REASON,
+    GRID_REASON,
+    NO_SUCH_MOMENT,
+    MOMENTS_REST,
+    WEIGHTS_REST,
+)  # of notes that concern commit after commit
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 

@@ -40,6 +40,11 @@ class Accumulation:
         """Listen no longer."""
         self._handle.remove()
 
+    @property
+    def has_state(self) -> bool:
+        """Whether the optimizer has a state, as one that has stepped mostly does."""
+        return bool(self._optimizer.state)
+
     def gradients(self) -> Gradients | None:
         """Return the gradient of every parameter, live; None when no step has yet to use them."""
         gradients = list(map(_gradient, _parameters(self._optimizer)))
@@ -103,6 +108,11 @@ class Accumulations:
     def seen(self) -> frozenset[str]:
         """The parts that a step was seen of: of others nothing tells whether their gradients were used."""
         return frozenset(name for name, watched in self._watched.items() if watched.has_stepped)
+
+    @property
+    def idle(self) -> list[str]:
+        """The parts that no step was seen of, and which have no state."""
+        return [name for name, one in self._watched.items() if not one.has_stepped and not one.has_state]
 
     def gather(self) -> dict[str, Gradients]:
         """Return the gradients of those optimizers that have yet to use them."""

@@ -66,15 +66,19 @@ class Parts:
                 raise _without_state(name, part)
         stateful = {name: part for name, part in named.items() if isinstance(part, Stateful)}
         self._named = {name: stateful.get(name) for name in named}
-        if "loader" in named:
-            self._named["loader"] = position_of(named["loader"], extra or ())
         self.extra = dict(extra or {})
-        self._check()
+        model: object = named.get("model")
+        in_framework = isinstance(model, ModelProvider) and not isinstance(model, nn.Module)
+        if "loader" in named and not (in_framework and named["loader"] is None):
+            self._named["loader"] = position_of(named["loader"], self.extra.values())
+        if not in_framework:
+            self._check()
         self._use_rng = use_rng
         further = {f"extra.{name}": part for name, part in self.extra.items()}
         self._accumulations = Accumulations({**stateful, **further})
         self._optimizers = Optimizers({**stateful, **further})
         self._unused = UnusedGradients()
+        self._noted = 0
 
     @property
     def beside(self) -> dict[str, object]:
@@ -89,11 +93,8 @@ class Parts:
     def _check(self) -> None:
         """Refuse parts of which a commit, or a resume, is bound to fail.
 
-        A loader is not asked, since that may start its processes, nor what a framework makes later.
+        A loader is not asked, since that may start its processes.
         """
-        model: object = self._named.get("model")
-        if isinstance(model, ModelProvider) and not isinstance(model, nn.Module):
-            return
         named = [((name,), part) for name, part in self._named.items() if name != "loader"]
         for path, part in (*named, *((("extra", name), part) for name, part in self.extra.items())):
             try:
@@ -127,7 +128,9 @@ class Parts:
         """Return what there is to tell of a copy of a state that was gathered, once in a run."""
         saved = state.get(GRADIENTS, {}) if isinstance(state, dict) else {}
         seen = self._accumulations.seen
-        return self._unused.notes({name: gradients for name, gradients in saved.items() if name in seen})
+        told = self._unused.notes({name: gradients for name, gradients in saved.items() if name in seen})
+        self._noted += 1
+        return told if self._noted != 2 else (*told, *map(_never_stepped, self._accumulations.idle))
 
     def load(self, state: dict[str, Any], source: str) -> Loaded:
         """Load a state that `gather` returned.
@@ -212,6 +215,13 @@ class Parts:
                 current.set_state(saved[name])
             elif isinstance(current, Stateful) and is_checked(current):
                 load(f"extra '{name}'", current, saved[name], source)
+
+
+def _never_stepped(name: str) -> str:
+    return (
+        f"{name}: it has made no step and has no state: hand over the optimizer that is stepped, such as "
+        "what prepare() returned; where it rests on purpose, all is well"
+    )
 
 
 def _gathered(value: object) -> object:

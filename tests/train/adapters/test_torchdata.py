@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
@@ -92,3 +98,57 @@ def test_the_stored_state_is_one_that_the_loader_takes(tmp_path: Path) -> None:
         run = Run(0, "own")
         run.loader.load_state_dict(repo.checkout(exact=True)["loader"])
         assert len(list(run.loader)) == 2
+
+
+DATA = TensorDataset(torch.arange(40))
+SAMPLERS = {
+    "shuffle": lambda _: {"shuffle": True, "batch_size": 4},
+    "random": lambda own: {"sampler": RandomSampler(DATA, generator=own), "batch_size": 4},
+    "subset": lambda own: {"sampler": SubsetRandomSampler(range(40), generator=own), "batch_size": 4},
+    "weighted": lambda own: {
+        "sampler": WeightedRandomSampler([1.0] * 40, 40, generator=own),
+        "batch_size": 4,
+    },
+    "batches": lambda own: {"batch_sampler": BatchSampler(RandomSampler(DATA, generator=own), 4, False)},
+    "in order": lambda _: {"batch_size": 4},
+}
+
+
+def batches(repo: Repository, kind: str, workers: int, until: int) -> list[list[int]]:
+    """Go on until a step, and return what each of the steps saw."""
+    options = SAMPLERS[kind](torch.Generator().manual_seed(3))
+    loader = stateful_dataloader.StatefulDataLoader(
+        DATA, **options, num_workers=workers, generator=torch.Generator().manual_seed(2)
+    )
+    model, seen = nn.Linear(1, 1), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Checkpointer(repo, model, optimizer, loader=loader, every=100) as checkpointer:
+        step = checkpointer.resume()
+        while step < until:
+            for (batch,) in loader:
+                seen.append(batch.tolist())
+                checkpointer.after_step(step)
+                step += 1
+                if step == until:
+                    break
+    return seen
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_two_resumes_within_an_epoch_see_what_an_uninterrupted_run_does(
+    tmp_path: Path, kind: str, workers: int
+) -> None:
+    with Repository.init(tmp_path / "whole") as whole, Repository.init(tmp_path / "parts") as parts:
+        seen = [batch for until in (3, 6, 10, 13, 17, 23) for batch in batches(parts, kind, workers, until)]
+        assert seen == batches(whole, kind, workers, 23)
+
+
+def test_a_sampler_that_draws_from_a_shared_generator_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = stateful_dataloader.StatefulDataLoader(DATA, sampler=RandomSampler(DATA))
+    with Repository.init(tmp_path) as repo:
+        model = nn.Linear(1, 1)
+        Checkpointer(repo, model, torch.optim.SGD(model.parameters()), loader=loader).close()
+    assert "the loader's RandomSampler draws its order from a generator that others draw from" in caplog.text

@@ -120,13 +120,19 @@ def test_a_loader_of_another_kind_is_asked_for_what_it_lacks(caplog: pytest.LogC
 
 
 def test_without_a_loader_something_else_may_know_the_position(caplog: pytest.LogCaptureFixture) -> None:
-    gathered(None, position=3)
+    gathered(None, sampler=Shuffled())
     assert not caplog.records
-    gathered(None)
+
+
+@pytest.mark.parametrize("extra", [{}, {"best": 1.0}, {"average": nn.Sequential(nn.Linear(1, 1))}])
+def test_further_parts_do_not_hide_that_the_position_is_not_saved(
+    caplog: pytest.LogCaptureFixture, extra: dict[str, object]
+) -> None:
+    gathered(None, **extra)
     assert told(caplog) == (
         "the position in the data is not saved, so a resumed run sees the same batches only where they are "
         "drawn from the global random generators: no loader was given; for other batches pass loader=, "
-        f"such as {STATEFUL}, or extra="
+        f"such as {STATEFUL}, or restore the position by what is in extra="
     )
 
 
