@@ -1,10 +1,13 @@
-"""What every test shares: a torch thread a process, how hypothesis searches, what is garbage, S3 servers."""
+"""What every test shares: one torch thread, the same draws, hypothesis, what is garbage, S3 servers."""
 
 import gc
 import os
+import random
 import signal
+import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -40,6 +43,14 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Begin the global generators anew: what a test draws does not depend on which ran before it."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the generator that modules without one draw from
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,9 @@
 """Real runs in bfloat16, with float32 masters or without, and with tied weights: what commits restore."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -128,7 +130,8 @@ def test_no_tensor_goes_to_and_fro_between_codes_and_values(repo: Repository) ->
         run.train(4)
         repo.commit({"model": run.model.state_dict()}, step_size=1 / 430)
         found.append(in_codes(repo))
-    assert all(one == found[0] for one in found)
+    changes = Counter(name for old, new in pairwise(found) for name in old ^ new)
+    assert all(count == 1 for count in changes.values())  # weights that grow may change once
 
 
 def test_the_grid_of_small_float16_values_is_that_of_subnormal_ones(repo: Repository) -> None:

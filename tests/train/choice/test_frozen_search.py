@@ -51,7 +51,7 @@ def test_the_first_commit_leaves_room_for_what_is_trained(repo: Repository) -> N
 
 def test_where_nothing_else_keeps_the_bound_the_base_is_coded_again_once(repo: Repository) -> None:
     run = begun(120)
-    committed(repo, run, [1.0, 1.0, 2e-3, 2e-3])
+    committed(repo, run, [1.0, 1.0, 2e-3, 2e-2])
 
     commits = list(repo.log())[::-1]
     assert all(commit.bounded for commit in commits)
