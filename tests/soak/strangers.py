@@ -4,6 +4,7 @@ import contextlib
 import io
 import random
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.soak.forgery import false_footer, false_object, source_of
 from tests.soak.forked import Say, limited, run
 from tests.soak.tally import Tally
 
-SECONDS, MEMORY = 10, 3 << 30
+MEMORY = 3 << 30
 
 
 def trials(rounds: int, seed: int, folder: Path) -> Tally:
@@ -81,19 +82,20 @@ def _attack(tally: Tally, hostile: Path, out: Path, what: str) -> None:
     out.mkdir()
 
     def reading(say: Say) -> None:
-        with limited(SECONDS, MEMORY), contextlib.chdir(hostile):
+        with limited(MEMORY), contextlib.chdir(hostile):
             for words in COMMANDS:
                 errors = io.TextIOWrapper(io.BytesIO(), "utf-8")
                 answers = io.TextIOWrapper(io.BytesIO(), "utf-8")
                 with contextlib.redirect_stdout(answers), contextlib.redirect_stderr(errors):
                     code = main([word.format(out=out) for word in words])
                     errors.flush()
-                say([words[0], code, errors.buffer.getvalue().decode()[-400:]])
+                say([words[0], code, errors.buffer.getvalue().decode()[-400:], time.process_time()])
 
-    ended = run(reading, seconds=60)
+    ended = run(reading)
     tally.check(not ended.signal, f"{what}: signal {ended.signal} after {ended.said[-1:]}")
     tally.check(not ended.trace, f"{what}: {ended.trace}")
-    for command, code, said in ended.said:
+    for command, code, said, seconds in ended.said:
+        tally.slowest = max(tally.slowest, seconds)
         tally.note("commands that refused" if code else "commands that answered")
         tally.check("unexpected" not in said, f"{what}: {command} says {said}")
 
@@ -103,7 +105,7 @@ def _fetch(tally: Tally, hostile: Path, victim: Path, own: str, what: str) -> No
     before = _own_files(victim)
 
     def fetching(say: Say) -> None:
-        with limited(SECONDS, MEMORY), Repository.open(victim) as repo:
+        with limited(MEMORY), Repository.open(victim) as repo:
             with contextlib.suppress(MvcsError):
                 repo.remove_remote("eve")
             repo.add_remote("eve", str(hostile / ".mvcs"))
@@ -113,7 +115,7 @@ def _fetch(tally: Tally, hostile: Path, victim: Path, own: str, what: str) -> No
             except MvcsError as error:
                 say(f"refused: {error.message}"[:300])
 
-    ended = run(fetching, seconds=60)
+    ended = run(fetching)
     tally.check(not ended.signal, f"{what}: fetch ended by signal {ended.signal}")
     tally.check(not ended.trace, f"{what}: fetch: {ended.trace}")
     for said in ended.said:

@@ -11,10 +11,12 @@ class Tally:
     Attributes:
         seen: what happened.
         broken: promises that were broken, each with enough to repeat the trial.
+        slowest: seconds of the processor that the slowest command took.
     """
 
     seen: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
+    slowest: float = 0.0
 
     def note(self, name: str, count: int = 1) -> None:
         """Count something that may happen."""
