@@ -173,7 +173,7 @@ OPERATIONS = [
     clone,
     first_commit,
 ]
-STOPS, FULL_DISKS = 5, 3  # of each operation in the quick form, spread over its changes
+STOPS, FULL_DISKS = 4, 2  # of each operation in the quick form, spread over its changes
 # A new store is probed by racing writers, which is many changes.
 LONG = [fetch, pull, clone, first_commit, push]
 

@@ -86,10 +86,11 @@ def settles(store):
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("condemned", [False, True])
-def test_a_fault_at_any_request_of_a_collector_loses_nothing(fault, condemned):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_fault_at_any_request_of_a_collector_loses_nothing(fault, condemned, every):
     world = World().condemned() if condemned else World()
     clean = World.kept(world.store)
-    for number in range(MOST):
+    for number in range(FAULTS.index(fault) % every, MOST, every):
         store = Faulty(world.store.files)
         store.left, store.fault = number, fault
         try:
