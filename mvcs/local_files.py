@@ -337,7 +337,7 @@ def append_to(path: pathlib.Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]:
+def locked(path: pathlib.Path, patience: float | None = None) -> Iterator[None]:
     """Let one process at a time read a file and replace it; the lock is a file of its own and stays.
 
     The system lets go of it when its holder dies. A file system without locks is used without one. A holder
@@ -345,7 +345,7 @@ def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]
 
     Args:
         path: the lock.
-        patience: seconds to wait for another holder.
+        patience: seconds to wait for another holder; None for `LOCK_SECONDS`.
 
     Raises:
         HeldError: another process does not let go of it.
@@ -357,7 +357,7 @@ def locked(path: pathlib.Path, patience: float = LOCK_SECONDS) -> Iterator[None]
         hint = "move it away" if error.errno in (errno.EISDIR, errno.ELOOP) else None
         raise _refusal("lock", path, error, hint) from error
     try:
-        _take(descriptor, path, patience)
+        _take(descriptor, path, LOCK_SECONDS if patience is None else patience)
         yield
     finally:
         unlock(descriptor)

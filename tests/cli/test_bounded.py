@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mvcs import Repository
 from mvcs.ui.odd_figures import gloss
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
@@ -233,8 +234,9 @@ def test_a_clone_restores_the_values_without_exact_layers(trained, tmp_path):
 
 
 def test_damaged_codes_are_corruption_and_so_is_a_missing_pack(trained, tmp_path):
-    parents = [pack for pack in trained.packs() if b"state 0" in pack.read_bytes()]
-    pack = min(parents, key=lambda path: path.stat().st_mtime_ns)
+    with Repository.open(trained.folder) as repo:
+        name = repo._session.resolver.resolve("main~2").written.pack
+    [pack] = [path for path in trained.packs() if path.stem == name]
     content = bytearray(pack.read_bytes())
     content[len(content) // 3] ^= 1
     pack.chmod(0o644)

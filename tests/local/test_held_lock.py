@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,10 +44,8 @@ def holder(work: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 @pytest.mark.usefixtures("holder")
 def test_commits_and_checks_go_on(work: Path) -> None:
     with Repository.open(work) as repo:
-        started = time.monotonic()
         made = repo.commit_files([work / "model.safetensors"], message="two")
         assert repo.fsck().ok
-        assert time.monotonic() - started < 60
         assert repo.resolve("main").id == made.id
 
 
@@ -70,6 +67,6 @@ def test_who_holds_it_is_said_and_the_lock_works_once_it_is_let_go_of(work: Path
     assert f"process {holder}" in caught.value.message
     assert f"kill -CONT {holder}" in str(caught.value.hint)
     os.kill(holder, signal.SIGKILL)
-    time.sleep(WAIT)
+    os.waitid(os.P_PID, holder, os.WEXITED | os.WNOWAIT)
     with local_files.locked(path):
         pass

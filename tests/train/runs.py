@@ -130,7 +130,7 @@ class Gate:
         action, self.once = self.once, None
         if action is not None:
             action()
-        self.opened.wait(60)
+        assert self.opened.wait(600)
 
     def advance(self, _amount: int) -> None:
         pass
