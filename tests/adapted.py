@@ -1,5 +1,7 @@
 """A small GPT that was trained, its weights frozen, and adapters of low rank that are trained beside them."""
 
+import copy
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +16,7 @@ RANK, SCALE = 8, 2.0
 ADAPTED = ("qkv", "proj", "fc1", "fc2")
 
 
+@functools.cache
 def made_up_text() -> Corpus:
     """Return sentences that are the same on every machine: fifty words, some of them far more often."""
     random = np.random.default_rng(0)
@@ -38,16 +41,27 @@ class Adapted(nn.Module):
         return self.base(x) + SCALE * added
 
 
+@functools.cache
+def _trained(steps: int) -> tuple[Gpt, torch.optim.AdamW, int]:
+    """Return what many tests begin with: a model that was trained so many steps, and its optimizer."""
+    run = Run.__new__(Run)
+    run.task = GptTask(sizes=SIZES, batch=8, corpus=made_up_text())
+    run.model, run.steps = run.task.model(), 0
+    run.restart()
+    run.train(steps)
+    return run.model, run.optimizer, run.steps
+
+
 class Run:
     """A run whose state depends on its seed alone."""
 
-    def __init__(self, corpus: Corpus | None = None, steps: int = 20) -> None:
+    model: Gpt
+    steps: int
+
+    def __init__(self, steps: int = 20) -> None:
         torch.manual_seed(0)
-        self.task = GptTask(sizes=SIZES, batch=8, corpus=corpus or made_up_text())
-        self.model: Gpt = self.task.model()
-        self.steps = 0
-        self.restart()
-        self.train(steps)
+        self.task = GptTask(sizes=SIZES, batch=8, corpus=made_up_text())
+        self.model, self.optimizer, self.steps = copy.deepcopy(_trained(steps))
 
     def restart(self) -> None:
         """Begin with a new optimizer of what is trained."""

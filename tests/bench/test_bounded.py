@@ -87,7 +87,13 @@ def test_every_checkpoint_is_committed_and_judged(whole):
     assert all(one.candidates >= 1 for one in report.commits)
 
 
-@pytest.mark.parametrize("name", TASKS)
+SOME = [
+    name if number % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
+    for number, name in enumerate(TASKS)
+]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_what_is_judged_is_what_a_reader_restores(name, request, tmp_path):
     if name == "gpt":
         (task, folder), (_, report) = request.getfixturevalue("run"), request.getfixturevalue("whole")

@@ -155,7 +155,7 @@ def test_no_byte_of_a_pack_may_change():
 # New stores.
 
 
-@pytest.mark.parametrize("coder", ["auto", "huffman"])
+@pytest.mark.parametrize("coder", ["auto", pytest.param("huffman", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bounds", KINDS_OF_BOUNDS.values(), ids=KINDS_OF_BOUNDS)
 def test_new_states_of_every_kind(tmp_path, bounds, coder):
     with Repository.init(tmp_path) as repository:

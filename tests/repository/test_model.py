@@ -294,4 +294,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestRepository = Model.TestCase
-TestRepository.settings = settings(max_examples=20, stateful_step_count=14)
+TestRepository.settings = settings(max_examples=14, stateful_step_count=14)

@@ -368,15 +368,14 @@ def test_what_was_ended_anew_is_as_old_as_it_says(tmp_path: Path, monkeypatch: p
         assert {item.step for item in found.dropped} == {0, 1, 2}
 
 
-@pytest.mark.parametrize("damage", [b"damage", bytes(MAX_RECORD + 1)], ids=["damaged", "too large"])
-def test_a_repair_says_anew_which_data_were_dropped(work: Path, damage: bytes) -> None:
+def test_a_repair_says_anew_which_data_were_dropped(work: Path) -> None:
     _, dropped = applied(work, last=2, every=300)
     with Repository.open(work) as repo:
         before = restored(repo)
     records = sorted((work / ".mvcs/retention/drops").iterdir())
-    for path in records:
+    for number, path in enumerate(records):
         path.chmod(0o644)
-        path.write_bytes(damage)
+        path.write_bytes(b"damage" if number else bytes(MAX_RECORD + 1))
     with Repository.open(work) as repo:
         report = repo.repair(execute=True)
         assert report.losses == []

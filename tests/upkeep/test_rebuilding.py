@@ -67,7 +67,7 @@ def test_a_flipped_bit_anywhere_is_put_right(store: Path, part: int) -> None:
     whole = {path: path.read_bytes() for path in found}
     assert {path.parts[-3] for path in found} == {"packs", "exact"}
     for number, (path, footer) in enumerate(found.items()):
-        if max(one.length for one in footer.entries) > 30_000:
+        if max(one.length for one in footer.entries) > 30_000 or (number + part) % 3:
             continue
         place = list(places(footer).values())[part]
         data = bytearray(whole[path])
