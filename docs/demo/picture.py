@@ -10,6 +10,8 @@ from typing import Any
 
 from stage import mvcs, say
 
+from mvcs import Repository
+
 NAMES = {"weight": "weights", "small": "weights", "moment": "moments", "other": "other", "blobs": "other"}
 WHOLE = "everything"
 WIDTH = 44
@@ -50,10 +52,10 @@ class History:
 
 
 def read_history(repo: Path) -> History:
-    """Ask the mvcs command for all commits of all branches, and what each takes."""
+    """Ask mvcs for all commits of all branches, and what each takes."""
     commits = json.loads(mvcs("log", "--all", "--json", cwd=repo, show=False))
-    shown = [json.loads(mvcs("show", commit["id"], "--json", cwd=repo, show=False)) for commit in commits]
-    rows = _rows(details["classes"] for details in shown)
+    with Repository.open(repo) as opened:
+        rows = _rows(opened.show(commit["id"]).to_json()["classes"] for commit in commits)
     rows[WHOLE] = Row(
         sum(commit["raw_bytes"] for commit in commits),
         sum(commit["stored_bytes"] for commit in commits),

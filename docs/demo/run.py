@@ -3,14 +3,13 @@
 Works in `demo-run/` below the current folder, or where DEMO_DIR says. DEMO_STEPS makes the training longer.
 """
 
-import hashlib
 import json
 import os
 import re
 import secrets
 import subprocess
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 
 from corpus import write_corpus
@@ -20,8 +19,8 @@ from place import make_room, remember
 from server import BUCKET, s3_server
 from stage import DemoError, check, elapsed, ended, explain, follow, heading, lines, mvcs, python, say
 
-STEPS = int(os.environ.get("DEMO_STEPS", "300"))
-EVERY = max(1, STEPS // 15)
+STEPS = int(os.environ.get("DEMO_STEPS", "160"))
+EVERY = max(min(20, STEPS // 5), STEPS // 15)
 TOP = Path(os.environ.get("DEMO_DIR") or "demo-run").absolute()
 RUN, CLONE = TOP / "run", TOP / "clone"
 BOUND = 0.01
@@ -80,30 +79,21 @@ def prepare() -> None:
 
 
 def train_and_crash() -> str:
-    """Train under version control, kill it, resume, and compare with a run that nobody disturbed."""
-    arguments = (*COMMON, "--steps", str(STEPS), "--out", "../weights.safetensors")
-    reference = python("train_plain.py", *arguments[:-1], "../reference.safetensors", cwd=RUN, show=False)
-    two_cores = len(os.sched_getaffinity(0)) > 1
-    with ended(reference) if two_cores else nullcontext():
-        heading(f"Training for {STEPS} steps, a commit every {EVERY}, an undisturbed reference run beside it")
-        if not two_cores:
-            follow(reference, "the reference run")
-        crash(arguments)
-        heading("Resume from the last commit's exact layer: the same command again")
-        printed = follow(python("train.py", *arguments, cwd=RUN), "the resumed run")
-        heading("Is it the same run? The weights against those of the undisturbed one")
-        if two_cores:
-            say("waiting for the reference run")
-            reference.communicate()
-    if reference.returncode:
-        raise DemoError(f"the reference run ended with {reference.returncode}")
+    """Train under version control, kill it, resume, and compare the steps that were done twice."""
+    arguments = (*COMMON, "--steps", str(STEPS), "--out", "../weights.safetensors", "--trace")
+    heading(f"Training for {STEPS} steps, a commit every {EVERY}")
+    crash((*arguments, "../killed.txt"))
+    heading("Resume from the last commit's exact layer: the same command again")
+    resumed = python("train.py", *arguments, "../resumed.txt", cwd=RUN)
+    printed = follow(resumed, "the resumed run")
+    heading("Is it the same run? The steps behind that commit were done twice")
     compare()
     return next((line for line in reversed(printed) if "committed" in line), "")
 
 
 def crash(arguments: tuple[str, ...]) -> None:
-    """Start the training and kill it somewhere in the middle, wherever it is."""
-    chosen = secrets.randbelow(max(1, int(0.35 * STEPS))) + int(0.35 * STEPS)
+    """Start the training and kill it somewhere in the middle, some steps behind a commit."""
+    chosen = secrets.randbelow(max(1, int(0.3 * STEPS))) + int(0.45 * STEPS)
     process = python("train.py", *arguments, cwd=RUN)
     with ended(process):
         for line in lines(process):
@@ -114,7 +104,7 @@ def crash(arguments: tuple[str, ...]) -> None:
         else:
             raise DemoError("the training ended before it could be killed")
         # Not at a step's boundary, nor at a commit's: any time until the next line.
-        delay = secrets.randbelow(1000) / 1000 * float(found[2]) * EVERY / int(found[1])
+        delay = (0.3 + secrets.randbelow(600) / 1000) * float(found[2]) * EVERY / int(found[1])
         try:
             process.wait(delay)
         except subprocess.TimeoutExpired:
@@ -125,15 +115,22 @@ def crash(arguments: tuple[str, ...]) -> None:
 
 
 def compare() -> None:
-    """Compare the final weights, byte for byte."""
-    digests = {}
-    for name in ("reference", "weights"):
-        digests[name] = hashlib.sha256((TOP / f"{name}.safetensors").read_bytes()).hexdigest()
-        say(f"{digests[name]}  {name}.safetensors")
+    """Compare the losses of the steps that both runs did: weights, optimizer, data and dropout are in them."""
+    killed, resumed = (dict(losses(TOP / f"{name}.txt")) for name in ("killed", "resumed"))
+    twice = sorted(killed.keys() & resumed.keys())
+    for step in twice[-3:]:
+        say(f"step {step}: loss {killed[step]} when it was killed, {resumed[step]} resumed")
     check(
-        digests["reference"] == digests["weights"],
-        "killed and resumed, it ends with the same weights, bit for bit",
+        bool(twice) and all(killed[step] == resumed[step] for step in twice),
+        f"killed and resumed, the {len(twice)} steps that were done twice have the same losses, bit for bit",
     )
+
+
+def losses(trace: Path) -> Iterator[tuple[int, str]]:
+    """Yield each step and its loss, as the bits of a float; the last line of a killed run may be cut."""
+    for line in trace.read_text().split("\n")[:-1]:
+        step, loss = line.split()
+        yield int(step), loss
 
 
 def look_back() -> None:
@@ -167,6 +164,7 @@ def branch() -> None:
     explain(ABOUT_BRANCH)
     until = str(middle() + 1 + 3 * EVERY)
     arguments = (*COMMON, "--steps", until, "--lr-scale", "0.2", "--out", "../low-lr.safetensors")
+    arguments += ("--trace", "../low-lr.txt")
     follow(python("train.py", *arguments, cwd=RUN), "the branch's run")
     mvcs("switch", "main", cwd=RUN)
     mvcs("tag", "trained", "main", "-m", f"{STEPS} steps", cwd=RUN)
@@ -194,11 +192,8 @@ def share() -> None:
 def count(summary: str) -> None:
     """Print what it all cost, where everything lies, and the picture of it."""
     heading("What it cost")
-    copy = python("copytime.py", cwd=RUN, show=False)
-    state_bytes, copy_ms = copy.communicate()[0].split()
     say(f"milliseconds a commit, median, in the resumed run: {summary.partition('median ms: ')[2]}")
     say("(training waits for blocked, queue wait and search; encode and write go on beside it)")
-    say(f"one copy of the {size(int(state_bytes))} of tensors, with nothing else to do: {copy_ms} ms")
     heading("Where everything lies")
     places = {
         RUN / ".mvcs": "the repository",

@@ -15,6 +15,7 @@ parser.add_argument("--data", type=Path, required=True, help="folder with train.
 parser.add_argument("--steps", type=int, required=True, help="train until this step")
 parser.add_argument("--every", type=int, default=20, help="validate every so many steps")
 parser.add_argument("--lr-scale", type=float, default=1.0, help="factor on the learning rate")
+parser.add_argument("--trace", type=Path, required=True, help="file for the loss of each step, bit for bit")
 parser.add_argument("--out", type=Path, required=True, help="file for the weights")
 options = parser.parse_args()
 
@@ -26,6 +27,7 @@ model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: options.lr_scale * rate(step))
 batches = Batches(options.data / "train.bin")
+trace = options.trace.open("w", buffering=1)
 began = time.perf_counter()
 
 
@@ -42,6 +44,7 @@ def train_step(step: int) -> dict[str, float]:
     optimizer.step()
     scheduler.step()
     metrics = {"loss": loss.item()}
+    trace.write(f"{step} {loss.item().hex()}\n")
     if (step + 1) % options.every == 0:
         metrics["val_loss"] = mean(evaluate(model))
         text = " ".join(f"{name} {value:.3f}" for name, value in metrics.items())
