@@ -16,23 +16,30 @@ inline constexpr std::array<std::string_view, 3> level_names{"portable", "avx2",
 // Marks a function for one level: the compiler may use its instructions, the caller asks active_level() before.
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define MVCS_X86 1
+#include <cpuid.h>
 #define MVCS_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define MVCS_AVX512 \
     __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")))
 #endif
 
-// The best level of this machine.
+// The best level of this machine: what the processor has, and of which registers the system keeps the state.
+// The instruction is asked itself, since not every compiler's library answers __builtin_cpu_supports: zig's says no to all.
 inline Level best_level() {
 #ifdef MVCS_X86
-    const auto avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-    const auto avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-                        __builtin_cpu_supports("avx512vbmi2");
-    if (avx2 && avx512) return Level::avx512;
-    if (avx2) return Level::avx2;
-#endif
+    unsigned a = 0, b = 0, c = 0, d = 0, kept = 0, high = 0;
+    const auto all = [](unsigned found, unsigned wanted) { return (found & wanted) == wanted; };
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, bit_OSXSAVE | bit_AVX | bit_POPCNT)) return Level::portable;
+    __asm__ volatile("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
+    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !all(c, bit_LZCNT)) return Level::portable;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return Level::portable;
+    const auto ymm = 0x06U, zmm = 0xe6U;
+    if (!all(kept, ymm) || !all(b, bit_AVX2 | bit_BMI | bit_BMI2)) return Level::portable;
+    const auto wide = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    const auto is_wide = all(kept, zmm) && all(b, wide) && all(c, bit_AVX512VBMI | bit_AVX512VBMI2);
+    return is_wide ? Level::avx512 : Level::avx2;
+#else
     return Level::portable;
+#endif
 }
 
 namespace detail {
