@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer test-elsewhere soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer test-elsewhere soak demo bench bench-docs bench-kernels bench-commits wheel wheels dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,7 +94,7 @@ test-elsewhere: setup ## the same values on aarch64 and big-endian s390x, under 
 soak: setup ## kills, rot and strangers by the hundred; tensors of more than 2^31 elements (20 GB of memory)
 	$(PY) -m pytest -m soak -n 0 -s --timeout 7200
 
-demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer, DEMO_DIR names its folder)
+demo: setup ## train, crash, resume, look back, branch, push, clone: two minutes (DEMO_STEPS makes it longer, DEMO_DIR names its folder)
 	$(PY) docs/demo/run.py
 
 bench: setup ## time `mvcs log`, and how long training stands still for a commit
@@ -114,6 +114,10 @@ wheel: setup ## build the wheel of this machine, and use it in an environment wi
 	rm -rf dist
 	$(PY) -m build --wheel --outdir dist .
 	.ci/smoke dist/*.whl
+
+wheels: setup ## build the wheels of a release for x86-64 and aarch64 with zig, which it installs, and use them without a compiler, aarch64 under qemu
+	rm -rf dist
+	PYTHON=$(abspath $(PY)) .ci/wheels dist '$(ELSEWHERE)'
 
 dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
 	rm -rf dist

@@ -115,7 +115,7 @@ def crash(arguments: tuple[str, ...]) -> None:
 
 
 def compare() -> None:
-    """Compare the losses of the steps that both runs did: weights, optimizer, data and dropout are in them."""
+    """Compare the losses of the steps that both runs did: weights, moments, data and dropout are in them."""
     killed, resumed = (dict(losses(TOP / f"{name}.txt")) for name in ("killed", "resumed"))
     twice = sorted(killed.keys() & resumed.keys())
     for step in twice[-3:]:
