@@ -147,7 +147,7 @@ def committed_step(step: int, details: CommitDetails, seconds: float) -> Committ
         weights_stored=weights.stored_bytes,
         metadata=classes["metadata"].stored_bytes,
         relative=info.errors.get("weight", {}).get("relative", 0.0),
-        depth=info.depth,
+        depth=0 if details.restore is None else details.restore.depth,
         seconds=seconds,
     )
 

@@ -39,7 +39,6 @@ class CommitInfo(Report):
         raw_bytes: bytes of the state as handed over.
         stored_bytes: all bytes the commit added, but its exact layer, as first written.
         exact_bytes: bytes of its exact layer; 0 for an exact commit.
-        depth: the longest chain of deltas a restore follows, as first written.
         message: what the author says of it.
         author: who made it.
         time: when, UTC.
@@ -78,7 +77,6 @@ class CommitInfo(Report):
     raw_bytes: int
     stored_bytes: int
     exact_bytes: int
-    depth: int
     message: str
     author: str
     time: dt.datetime

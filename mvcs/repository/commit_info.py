@@ -47,7 +47,6 @@ def commit_info(
         raw_bytes=written.raw_bytes,
         stored_bytes=written.stored_bytes,
         exact_bytes=written.exact_bytes,
-        depth=written.depth,
         message=commit.message,
         author=commit.author,
         time=as_utc(commit.time),

@@ -45,13 +45,13 @@ def exactness(info: "CommitInfo") -> str:
 
 
 def sizes(info: "CommitInfo") -> str:
-    """Say what a commit took: "stored 1.2 MB of 56 MB (46x), depth 3, bounded; exact layer kept"."""
+    """Say what a commit took: "stored 1.2 MB of 56 MB (46x), bounded; exact layer kept"."""
     smaller = ratio(info.raw_bytes, info.stored_bytes)
     times = "" if smaller == "-" else f" ({smaller})"
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
     what = ", weights alone" if info.weights_only else ""
     gone = f"; {dropped(info)}" if info.data_dropped else ""
-    return f"{'was ' * info.data_dropped}stored {amounts}, depth {info.depth}, {exactness(info)}{what}{gone}"
+    return f"{'was ' * info.data_dropped}stored {amounts}, {exactness(info)}{what}{gone}"
 
 
 def dropped(info: "CommitInfo") -> str:
@@ -59,14 +59,9 @@ def dropped(info: "CommitInfo") -> str:
     return "data dropped, and still there until gc" if info.data_left else "data dropped"
 
 
-def restore(figures: "RestoreFigures", depth: int) -> str:
-    """Say what a restore takes: "reads 1.2 MB in 30 requests, 3 deltas deep, about 0.1 s here".
-
-    Args:
-        figures: of the commit as it is stored now.
-        depth: when it was committed; stored anew, it may be another.
-    """
-    deep = f"{count(figures.depth, 'delta')} deep{' now' if figures.depth != depth else ''}"
+def restore(figures: "RestoreFigures") -> str:
+    """Say what a restore takes: "reads 1.2 MB in 30 requests, 3 deltas deep, about 0.1 s here"."""
+    deep = f"{count(figures.depth, 'delta')} deep"
     time = [] if figures.seconds is None else [f"about {seconds(figures.seconds)} here"]
     reads = f"reads {size(figures.read_bytes)} in {count(figures.requests, 'request')}"
     return ", ".join([reads, deep, *time])
@@ -170,7 +165,7 @@ def _taken(info: "CommitInfo") -> str:
     if info.amends is None:
         return sizes(info)
     old = info.amends[:12]
-    return f"in the place of {old}, {size(info.stored_bytes)} more; depth {info.depth}, {exactness(info)}"
+    return f"in the place of {old}, {size(info.stored_bytes)} more; {exactness(info)}"
 
 
 def _listed(what: str, paths: Sequence[str]) -> list[str]:

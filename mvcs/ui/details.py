@@ -10,7 +10,7 @@ from mvcs.ui.terminal.sizes import count, number, ratio, size
 from mvcs.ui.terminal.text import printable, table, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.reports import ClassInfo, CommitDetails, CommitInfo, TensorInfo
+    from mvcs.reports import ClassInfo, CommitDetails, RestoreFigures, TensorInfo
 
 _NAMED = 10
 _MEANINGS = {
@@ -26,7 +26,7 @@ def lines(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: in
     blocks = [
         full(value.commit, refs, screen),
         _facts(value, screen),
-        _classes(value.classes, value.commit, screen),
+        _classes(value.classes, value.restore, screen),
         tensor_table(value.tensors, screen, limit),
     ]
     result: list[str] = []
@@ -45,7 +45,7 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     if value.shortfall is not None:
         result += wrapped("Ratio:     ", printable(value.shortfall.told).split(" "), screen, " ")
     if value.restore is not None:
-        result += wrapped("Restore:   ", restore(value.restore, value.commit.depth).split(" "), screen, " ")
+        result += wrapped("Restore:   ", restore(value.restore).split(" "), screen, " ")
     if value.files:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:
@@ -76,7 +76,7 @@ def _pairs(values: Mapping[str, object]) -> list[str]:
     return [f"{printable(name)}={printable(text)}" for name, text in shown.items()]
 
 
-def _classes(classes: Sequence["ClassInfo"], whole: "CommitInfo", screen: Screen) -> list[str]:
+def _classes(classes: Sequence["ClassInfo"], whole: "RestoreFigures | None", screen: Screen) -> list[str]:
     if not classes:
         return []
     rows: list[tuple[str, ...]] = [("class", "raw", "stored", "ratio", "exact layer", "depth")]
@@ -88,11 +88,11 @@ def _classes(classes: Sequence["ClassInfo"], whole: "CommitInfo", screen: Screen
             sum(getattr(item, name) for item in classes)
             for name in ("raw_bytes", "stored_bytes", "exact_bytes")
         )
-        rows.append(_class("total", raw, stored, exact, whole.depth))
+        rows.append(_class("total", raw, stored, exact, whole.depth if whole else "-"))
     return table(rows, "<>>>>>", screen)
 
 
-def _class(name: str, raw: int, stored: int, exact: int, depth: int) -> tuple[str, ...]:
+def _class(name: str, raw: int, stored: int, exact: int, depth: int | str) -> tuple[str, ...]:
     layer = size(exact) if exact else "-"
     return printable(name), size(raw), size(stored), ratio(raw, stored), layer, str(depth)
 

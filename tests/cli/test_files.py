@@ -21,7 +21,6 @@ KEYS = [
     "raw_bytes",
     "stored_bytes",
     "exact_bytes",
-    "depth",
 ]
 
 
@@ -63,7 +62,7 @@ def test_commit_says_what_was_new(mvcs):
     assert out.startswith("[main ")
     assert "first\n" in out
     assert "step 3, loss=2.5" in out
-    assert "depth 0, exact" in out
+    assert "x), exact\n" in out
 
 
 def test_a_bounded_commit_says_so(mvcs):
@@ -492,7 +491,7 @@ def test_an_amended_commit_says_what_it_took_beside_the_old_one(mvcs):
     old = mvcs.commit("a state")
     text = mvcs("commit", "--amend", "-m", "other").out
     assert f" in the place of {old['id'][:12]}, " in text
-    assert " more; depth 0, exact" in text
+    assert " more; exact" in text
     assert "x)" not in text
     before = mvcs.json("log")[0]["id"]
     assert mvcs.json("commit", "--amend", "-m", "again")["amends"] == before

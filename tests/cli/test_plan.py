@@ -43,5 +43,15 @@ def test_show_and_log_say_what_a_restore_takes(history):
     restore = history.json("show", "main")["restore"]
     (listed,) = history.json("log", "--stat", "-1", "main")
     assert listed["restore"] == restore
-    assert restore["depth"] == listed["depth"]
+    assert restore["depth"] == history.json("checkout", "--plan", "main")["depth"] > 0
+
+
+def test_after_a_compaction_everything_says_the_same_depth(history):
+    history("compact", "--max-depth", 1)
+    (listed,) = history.json("log", "--stat", "-1", "main")
+    shown, plan = history.json("show", "main"), history.json("checkout", "--plan", "main")
+    assert [listed["restore"]["depth"], shown["restore"]["depth"], plan["depth"]] == [1, 1, 1]
+    assert max(part["depth"] for part in shown["classes"]) == 1
+    assert "depth" not in listed
+    assert "depth" not in history("log", "main").out
     assert " a restore reads " in history("log", "--stat", "-1", "main").out

@@ -14,8 +14,8 @@ def test_a_delta_near_bytes_that_a_blob_brought(tmp_path: Path) -> None:
     with Repository.init(tmp_path) as repo:
         repo.commit({"text": old.tobytes()})
         repo.commit({"text": old.tobytes(), "values": old})
-        info = repo.commit({"text": old.tobytes(), "values": new})
-        assert info.depth == 1
+        repo.commit({"text": old.tobytes(), "values": new})
+        assert repo.restore_figures().depth == 1
     with Repository.open(tmp_path) as repo:
         assert np.array_equal(repo.checkout(numpy=True)["values"], new)
         assert repo.fsck().ok

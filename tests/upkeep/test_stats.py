@@ -81,10 +81,10 @@ def test_branches_say_what_would_go_with_them(repo):
 def test_depth_and_cost_are_those_of_now(repo):
     found = repo.stats()
     assert sum(item.commits for item in found.depths) == sum(item.commits for item in found.restores) == 5
-    depths = Counter(info.depth for info in repo.log(all_branches=True))
+    depths = Counter(repo.restore_figures(info.id).depth for info in repo.log(all_branches=True))
     assert {item.low: item.commits for item in found.depths if item.commits} == depths
     deepest = max(found.dearest, key=lambda item: item.depth)
-    assert deepest.depth == max(info.depth for info in repo.log(all_branches=True))
+    assert deepest.depth == max(depths)
     assert found.dearest[0].read_bytes >= found.dearest[-1].read_bytes
     assert found.largest[0].stored_bytes + found.largest[0].exact_bytes >= found.largest[-1].stored_bytes
     assert all(item.requests > 0 and item.seconds is None for item in found.dearest)

@@ -73,9 +73,9 @@ def command(
     With FILE, only those in which that file, or one in that folder, changed.
     A DATE is as 2026-01-31, '2026-01-31 18:00', '2 hours ago', 'last week', yesterday or today.
 
-    "stored 1.2 MB of 56 MB (46x), depth 3" is what the commit added to the store when it was
-    made, the state as handed over, and how many deltas a restore follows. The last line of
-    --stat says the same of all commits listed together, and what exact layers take beside that.
+    "stored 1.2 MB of 56 MB (46x)" is what the commit added to the store when it was made, and the
+    size of the state as handed over. --stat also says what a restore reads, and through how many
+    deltas; its last line says what all commits listed take together, and their exact layers.
     What --stat, --name-only and -p show is the difference from the parent.
     """
     if reverse and graph:
@@ -133,7 +133,7 @@ class Beside:
         """Return it as text."""
         found = self.values(info)
         stats = change_counts.listing(found["stat"], self._listed, screen) if self._listed else []
-        stats += [f" a restore {commits.restore(found['restore'], info.depth)}"] if "restore" in found else []
+        stats += [f" a restore {commits.restore(found['restore'])}"] if "restore" in found else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]

@@ -45,7 +45,7 @@ def command(
 
     "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
     "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.
-    "depth" is how many deltas a restore follows; descriptions of tensors ("metadata") have their own.
+    "depth" is how many deltas a restore follows now; descriptions of tensors ("metadata") have their own.
 
     "Quantizer" has the settings. "steps" are step bytes by layer type: byte 217 is a step of
     (4 + 217 % 4) * 2^(217 // 4 - 60). "first" and "second" say how an optimizer's moments are kept: "exact",

@@ -190,9 +190,9 @@ def test_the_first_codes_of_averages_are_near_those_of_their_weights(
 
 
 def test_a_state_with_its_first_averages_is_one_commit(repo: Repository) -> None:
-    made = repo.commit(beside(), step_size=0.2)
+    repo.commit(beside(), step_size=0.2)
     assert written(repo, "ema") < 0.6 * written(repo, "model")
-    assert made.depth == 1
+    assert repo.restore_figures().depth == 1
     assert repo.fsck().ok
 
 
