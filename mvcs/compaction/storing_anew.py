@@ -70,6 +70,15 @@ class StoredAnew:
     left: tuple[PartlyNeeded, ...] = ()
 
 
+class NothingGainedError(Exception):
+    """What was stored anew is not worth it, and no ref leads to it."""
+
+    def __init__(self, found: StoredAnew) -> None:
+        """Keep what was found out."""
+        super().__init__()
+        self.found = found
+
+
 @dataclass
 class StoringAnew:
     """One rewriting of a store's history. Old packs stay: `mvcs gc` finds what nothing needs any more.
@@ -90,6 +99,7 @@ class StoringAnew:
         steps: of one that was broken off, and where those of this one go.
         block: commits of which there are snapshots in `scratch` at a time.
         rest: is called again and again until refs move, and may wait.
+        worth: tells before refs move whether what was stored is worth it; None where it always is.
         paths: of the packs that were announced so far.
     """
 
@@ -104,6 +114,7 @@ class StoringAnew:
     steps: CompactionSteps = field(default_factory=CompactionSteps)
     block: int = _BLOCK
     rest: Callable[[], None] = never_rest
+    worth: Callable[[StoredAnew], bool] | None = None
     paths: list[str] = field(default_factory=list, init=False)
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
@@ -128,6 +139,7 @@ class StoringAnew:
             publish: whether refs move at all.
 
         Raises:
+            NothingGainedError: it is not worth it; no ref was moved.
             CorruptionError: something is damaged; no ref was moved.
             NotFoundError: or gone; likewise.
             StorageError: the store could not be written.
@@ -141,6 +153,8 @@ class StoringAnew:
         self._leave_waste(revisions)
         self._store(revisions)
         moved: list[str] = []
+        if publish and self.worth is not None and not self.worth(found := self._told(revisions, [])):
+            raise NothingGainedError(found)
         if publish and (self._work.ends or any(self._work.ending(one.record) for one in named)):
             self._upgrade()
             named = self._drawn_near(named)

@@ -21,6 +21,8 @@ class CompactReport(Report):
         after: bytes of those that they need now.
         refs: branches, tags and known branches of remotes that got a record.
         notes: what is worth knowing.
+        store_bytes: of packs of values and of exact layers: before, afterwards, and once `gc` was there.
+        sole_writer: whether nothing says that others write to the store, so that `gc` need not wait.
     """
 
     executed: bool
@@ -34,3 +36,5 @@ class CompactReport(Report):
     after: int
     refs: list[str]
     notes: list[str] = field(default_factory=list)
+    store_bytes: dict[str, list[int]] = field(default_factory=dict)
+    sole_writer: bool = False

@@ -103,6 +103,8 @@ class RetentionApplied(Report):
         bytes: bytes that go; of data with the next `mvcs gc` past its grace. In a dry run about so many: a
             pack of the same objects has not always the same length.
         layer_bytes: of these, bytes of exact layers, which go at once.
+        store_bytes: of packs of values and of exact layers: before, afterwards, and once `gc` was there.
+        sole_writer: whether nothing says that others write to the store, so that `gc` need not wait.
         written: bytes that are stored anew first, for commits that stay.
         notes: what a person should know, what others lose among it.
     """
@@ -115,3 +117,5 @@ class RetentionApplied(Report):
     written: int = 0
     notes: list[str] = field(default_factory=list)
     layer_bytes: int = 0
+    store_bytes: dict[str, list[int]] = field(default_factory=dict)
+    sole_writer: bool = False

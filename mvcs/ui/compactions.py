@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from mvcs.ui.garbage import stages
+from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from mvcs.reports import CompactReport
 
 
-def compacted(report: "CompactReport") -> list[str]:
+def compacted(report: "CompactReport", screen: Screen) -> list[str]:
     """Return what was stored anew, what that saves, and what to do next."""
     if not report.chosen:
         return [
@@ -18,17 +20,12 @@ def compacted(report: "CompactReport") -> list[str]:
     if not report.ended:
         return [f"nothing to do: {count(report.chosen, 'commit')} looked at", *map(printable, report.notes)]
     verb = "stored anew" if report.executed else "would store anew"
-    share = report.after / report.before if report.before else 1.0
     what = f"{count(report.encoded, 'chunk')} of {count(report.chosen, 'commit')}"
-    lines = [
-        f"{verb} {what}: {count(report.packs, 'pack')}, {size(report.bytes)}",
-        f"value layers need {size(report.after)} instead of {size(report.before)} ({share:.1%})",
-    ]
+    lines = [f"{verb} {what}: {count(report.packs, 'pack')}, {size(report.bytes)}", *stages(report, screen)]
     if report.after > report.before:
         lines.append(
-            "that is more: shorter chains take more bytes, and in a short history those of an archive do too"
+            "that is more: shorter chains take more bytes, and so does an archive of a short history"
         )
     if report.executed:
         lines.append(f"{count(len(report.refs), 'name')} moved: {', '.join(map(printable, report.refs))}")
-        lines.append("'mvcs gc' shows, and deletes, what nothing needs any more")
     return [*lines, *map(printable, report.notes)]

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from mvcs.config import DAY_SECONDS
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.reports import of_remote
+from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, size
-from mvcs.ui.terminal.text import printable
+from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
+    from mvcs.reports import CompactReport, RetentionApplied
     from mvcs.upkeep import Garbage, GcReport
 
 HOUR_SECONDS = 3600
@@ -31,6 +33,25 @@ def collected(report: "GcReport", *, verbose: bool = False) -> list[str]:
     total += f"; would delete {_sum(later)} {_when(min(item.left for item in later))}" if later else ""
     total += f"; {_sum(report.waiting)}, younger than the grace" if report.waiting else ""
     return [*lines, total, *map(printable, report.notes), *_advice(report, anew)]
+
+
+def stages(
+    report: "RetentionApplied | CompactReport", screen: Screen, remote: str | None = None
+) -> list[str]:
+    """Return what a store takes before, afterwards and once `gc` was there, and when and how that is."""
+    heads = ("before", "now", "after gc") if report.executed else ("now", "after this", "after gc")
+    rows = [
+        ("", *heads),
+        *((name, *map(size, taken)) for name, taken in report.store_bytes.items() if taken[0]),
+    ]
+    lines = table(rows, "<>>>", screen)
+    if any(then > last for _, then, last in report.store_bytes.values()):
+        gc = f"mvcs gc{of_remote(remote)} --execute"
+        age = f"when they are {GRACE_DAYS:g} days old, a day after it marked them"
+        lines.append(f"'{gc}' deletes packs that nothing needs {age}")
+        if report.sole_writer:
+            lines.append(f"no other clone has written here: '{gc} --grace 0 --wait 0' frees the room at once")
+    return lines
 
 
 def _listed(verb: str, items: "list[Garbage]", most: int) -> list[str]:

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 from mvcs.reports import of_remote
-from mvcs.ui.terminal.sizes import count, size
+from mvcs.ui.garbage import stages
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def _pin(commit: str, reason: str) -> str:
     return f"pinned {commit}" + (f": {printable(reason)}" if reason else "")
 
 
-def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
+def applied(found: "RetentionApplied", screen: Screen, *, verbose: bool = False) -> list[str]:
     """Return what goes and why, what stays where that is asked for, and how many bytes are free then."""
     verb = "dropped" if found.executed else "would drop"
     lines = _listed(verb, found.dropped, len(found.dropped) if verbose else LISTED)
@@ -50,24 +52,10 @@ def applied(found: "RetentionApplied", *, verbose: bool = False) -> list[str]:
         lines.append(f"{verb} {_amounts(found.dropped)}; keeps {_amounts(found.kept)}")
     else:
         lines.append(f"{verb} nothing: no rules are set, and 'mvcs retention set' sets them")
-    lines += _free(found)
+    lines += stages(found, screen, found.remote) if found.dropped else []
     lines += map(printable, found.notes)
     advice = [f"'mvcs retention apply{of_remote(found.remote)}' drops it"]
-    return [*lines, *([] if found.executed or not found.dropped else advice)]
-
-
-def _free(found: "RetentionApplied") -> list[str]:
-    """Say how many bytes are free at once, and how many when `gc` was there."""
-    gc, lines = f"'mvcs gc{of_remote(found.remote)}'", list[str]()
-    data, are = found.bytes - found.layer_bytes, "are" if found.executed else "would be"
-    if found.layer_bytes:
-        lines.append(f"{size(found.layer_bytes)} of exact layers {are} free at once")
-    if data or not (found.executed or lines):
-        told = size(data) if found.executed else f"about {size(data)} would be"
-        lines.append(f"{told} free once {gc} has deleted what nothing needs any more")
-    if found.written and not found.executed:
-        lines.append(f"it writes {size(found.written)} first: until {gc} the store takes more")
-    return lines
+    return [*lines, *([] if found.executed or not found.bytes else advice)]
 
 
 def _listed(verb: str, commits: "Sequence[PlannedCommit]", most: int) -> list[str]:

@@ -1,5 +1,6 @@
 """`mvcs retention` as people type it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_it_shows_what_would_go_and_then_drops_it(trained: Console) -> None:
     said = trained("retention", "apply", "-v").out
     assert "dropped the data of main@500 (" in said
     assert "keeps the data of main@1000 (" in said
-    assert "once 'mvcs gc' has deleted" in said
+    assert "'mvcs gc --execute' deletes packs that nothing needs when they are 14 days old" in said
     assert "dropped the data of 0 commits" not in trained("retention", "apply").out
     log = trained("log", "--oneline").out.splitlines()
     assert sum("data dropped" in line for line in log) == 6
@@ -161,18 +162,20 @@ def test_exact_layers_and_data_are_counted_apart(console: Console) -> None:
     with Repository.open(console.folder) as repo:
         for number in range(4):
             repo.commit(state(number), step=100 * number, step_size=0.5)
-    layers = "of exact layers would be free at once"
     console("retention", "set", "--exact", "--last", "2")
     plan = console("retention", "apply", "--dry-run").out
-    assert layers in plan
-    assert "free once" not in plan
+    heads, values, layers, *_ = plan.splitlines()[-4:]
+    assert heads.split("  ")[-2:] == ["after this", "after gc"]
+    assert len(set(values.split()[1::2])) == 1
+    assert layers.split()[2] != layers.split()[4] == layers.split()[6]
+    assert "mvcs gc" not in plan
     console("retention", "set", "--last", "2")
     both = console("retention", "apply", "--dry-run", "--json").json
     assert 0 < both["layer_bytes"] < both["bytes"]
     before = sum(path.stat().st_size for path in console.folder.rglob("exact/*/*.pack"))
     said = console("retention", "apply").out
-    assert "of exact layers are free at once" in said
-    assert "free once 'mvcs gc' has deleted" in said
+    assert re.search(r"^ +before +now +after gc$", said, re.MULTILINE)
+    assert "'mvcs gc --execute' deletes packs" in said
     after = sum(path.stat().st_size for path in console.folder.rglob("exact/*/*.pack"))
     assert before - after == both["layer_bytes"]
 
@@ -313,3 +316,54 @@ def test_of_a_remote_it_does_not_say_that_old_exact_layers_go(trained: Console, 
     assert "exact layers that were pushed there stay" in said
     assert "each branch keeps its newest" not in said
     assert "each branch keeps its newest" in trained("retention", "show").out
+
+
+def test_the_table_says_what_the_store_takes_now_and_after_gc(trained: Console, tmp_path: Path) -> None:
+    def taken() -> int:
+        return sum(path.stat().st_size for path in tmp_path.rglob("packs/*/*.pack"))
+
+    trained("retention", "set", "--last", "2")
+    told = [taken()]
+    planned = trained.json("retention", "apply", "--dry-run")["store_bytes"]["values"]
+    done = trained.json("retention", "apply")["store_bytes"]["values"]
+    told.append(taken())
+    trained("gc", "--execute", "--grace", "0", "--wait", "0")
+    told.append(taken())
+    assert done == told
+    assert planned == pytest.approx(told, rel=0.02)
+
+
+def test_gc_at_once_is_offered_where_nobody_else_wrote(trained: Console, tmp_path: Path) -> None:
+    at_once = "no other clone has written here: 'mvcs gc --execute --grace 0 --wait 0' frees the room at once"
+    store = tmp_path / ".mvcs"
+    store.chmod(0o755)
+    trained("retention", "set", "--last", "2")
+    assert at_once in trained("retention", "apply", "--dry-run").out
+    assert at_once in trained("compact", "--max-depth", "1", "--dry-run").out
+    store.chmod(0o775)
+    assert at_once not in trained("retention", "apply", "--dry-run").out
+    store.chmod(0o755)
+    trained("clone", store, "clone")
+    clone = Console(trained.folder / "clone")
+    clone("branch", "theirs", "HEAD~1")
+    clone("push", "origin", "theirs")
+    assert at_once not in trained("retention", "apply", "--dry-run").out
+    assert not trained.json("compact", "--max-depth", "1", "--dry-run")["sole_writer"]
+
+
+def test_what_would_free_nothing_is_not_done(console: Console) -> None:
+    console("init")
+    (console.folder / ".mvcs").chmod(0o755)
+    with Repository.open(console.folder) as repo:
+        for number in range(4):
+            repo.commit(state(0), step=number)
+    before = sorted(console.packs())
+    console("retention", "set", "--last", "2")
+    for words in (["--dry-run"], []):
+        found = console.json("retention", "apply", *words)
+        assert (found["executed"], found["bytes"], len(found["dropped"])) == (False, 0, 2)
+        assert "nothing is changed" in found["notes"][0]
+    assert sorted(console.packs()) == before
+    assert "drops it" not in console("retention", "apply").out
+    assert console.json("retention", "apply", "--force")["executed"]
+    assert "data dropped" in console("log", "--oneline").out

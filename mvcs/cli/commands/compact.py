@@ -94,7 +94,7 @@ def command(
             beside=beside,
             dry_run=dry_run,
         )
-        session.answer(report, compactions.compacted(report))
+        session.answer(report, compactions.compacted(report, session.screen))
 
 
 def _stand_back() -> None:

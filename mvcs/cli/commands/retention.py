@@ -110,7 +110,7 @@ def apply(session: Session, dry_run: bool, force: bool, verbose: bool, remote: s
     """
     with session.repository() as repository:
         found = repository.apply_retention(remote=remote, dry_run=dry_run, force=force)
-        session.answer(found, retained.applied(found, verbose=verbose))
+        session.answer(found, retained.applied(found, session.screen, verbose=verbose))
 
 
 @declare(

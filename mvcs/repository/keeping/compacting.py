@@ -20,7 +20,7 @@ from mvcs.objects import ObjectId
 from mvcs.reports import CompactReport, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
 from mvcs.repository.keeping.data_there import those_with_data
-from mvcs.repository.keeping.journaled_work import run_journaled
+from mvcs.repository.keeping.journaled_work import is_sole_writer, pack_bytes, run_journaled, stages
 from mvcs.repository.keeping.unfinished import remove_unfinished
 from mvcs.repository.quota import NoRoomError
 from mvcs.repository.restore_budget import RestoreBudget
@@ -74,6 +74,7 @@ class Compaction:
         """Store anew what has to be, and move the refs; go on where one like it was broken off."""
         session, place = self.session, self.session.place
         remove_leftovers(place)
+        before = pack_bytes(place.backend)
         with CompactionSteps.opened(place.local, self._terms) as steps:
             remove_unfinished(place, steps.abandoned)
             try:
@@ -88,7 +89,7 @@ class Compaction:
             steps.forget()
             forget_background(LocalRecords(place.local))
         session.graph.replace(found.revisions)
-        return self._report(found, executed=True)
+        return self._report(found, before, executed=True)
 
     def _run_journaled(self, folder: pathlib.Path, steps: CompactionSteps) -> StoredAnew:
         begin = None if self.beside is None else self.beside.begin_moving
@@ -121,7 +122,8 @@ class Compaction:
             # So that each rehearsal gives one answer: bases go by the names of packs.
             salts = random.Random(0).randbytes  # noqa: S311
             work = replace(work, anew=replace(work.anew, salts=salts))
-            return self._report(work.run(lambda: None, publish=False), executed=False)
+            before = pack_bytes(self.session.place.backend)
+            return self._report(work.run(lambda: None, publish=False), before, executed=False)
 
     def _work(
         self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
@@ -146,7 +148,7 @@ class Compaction:
     def _coder(self) -> CodeCoder:
         return cast("CodeCoder", self.session.place.config.get("delta.coder"))
 
-    def _report(self, found: StoredAnew, *, executed: bool) -> CompactReport:
+    def _report(self, found: StoredAnew, before: tuple[int, int], *, executed: bool) -> CompactReport:
         return CompactReport(
             executed,
             found.commits,
@@ -159,6 +161,8 @@ class Compaction:
             found.after,
             list(found.moved),
             [*_left(found), *([EXACT_LAYERS] if found.has_exact_layers else []), *self._full(executed)],
+            stages(before, found),
+            is_sole_writer(self.session),
         )
 
     def _full(self, executed: bool) -> list[str]:  # noqa: FBT001 - as in the report

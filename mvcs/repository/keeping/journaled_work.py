@@ -6,11 +6,49 @@ from contextlib import suppress
 from mvcs.compaction import StoredAnew, StoringAnew
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.local import Journal, Place
-from mvcs.refs import GoingError
-from mvcs.store import Backend, pack_name, read_footer
+from mvcs.refs import HEADS, TAGS, GoingError
+from mvcs.repository.session import Session
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
 
 Work = Callable[[Journal, frozenset[str]], StoringAnew]
 """Makes what is to be done, which tells the journal of each pack, and leans on none of some packs."""
+
+
+def pack_bytes(backend: Backend) -> tuple[int, int]:
+    """Return the bytes of all packs of a store: of values, and of exact layers."""
+    return sum(backend.sizes(VALUE_FOLDER).values()), sum(backend.sizes(EXACT_FOLDER).values())
+
+
+def frees(found: StoredAnew) -> bool:
+    """Tell whether value layers need less than before."""
+    return found.after < found.before
+
+
+def stages(before: tuple[int, int], found: StoredAnew, layers: int = 0) -> dict[str, list[int]]:
+    """Return what a store takes before, with what was stored anew, and once `gc` was there.
+
+    Args:
+        before: as `pack_bytes`; what nothing needs is in it, and does not count as free later.
+        found: what was stored anew.
+        layers: bytes of exact layers that go at once.
+    """
+    values, exact = before
+    return {
+        "values": [values, values + found.bytes, values + found.after - found.before],
+        "exact layers": [exact, exact - layers, exact - layers],
+    }
+
+
+def is_sole_writer(session: Session) -> bool:
+    """Tell whether nothing says that others write to the store.
+
+    It lies in this clone, none but its owner may write there, and no branch or tag came by a push.
+    """
+    local = session.place.local
+    if session.place.is_shared or local is None or local.stat().st_mode & 0o022:
+        return False
+    records = (record for kind in (HEADS, TAGS) for record in session.refs.survey(kind).whole.values())
+    return not any(record.action.startswith("push: ") for record in records)
 
 
 def run_journaled(place: Place, make: Work, begin: Callable[[], None] | None = None) -> StoredAnew:

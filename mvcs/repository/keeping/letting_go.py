@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
+from mvcs.compaction import Anew, NothingGainedError, StoredAnew, StoringAnew, chosen_of
 from mvcs.delta import CodeCoder
 from mvcs.errors import ConflictError, CorruptionError
 from mvcs.history import Revision
@@ -19,7 +19,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
 from mvcs.repository.keeping.data_there import with_data
-from mvcs.repository.keeping.journaled_work import run_journaled
+from mvcs.repository.keeping.journaled_work import frees, is_sole_writer, pack_bytes, run_journaled, stages
 from mvcs.repository.keeping.retained import Retained, planned
 from mvcs.repository.restore_budget import configured_limits
 from mvcs.retention import (
@@ -35,9 +35,12 @@ from mvcs.retention import (
     record_drops,
     record_there,
 )
-from mvcs.store import LocalBackend, ObjectStore, Overlay
+from mvcs.store import VALUE_FOLDER, LocalBackend, ObjectStore, Overlay, pack_path
 
 NOTHING = StoredAnew()
+_GAINS_NOTHING = (
+    "nothing is changed: without these data the other commits take as much room; --force drops them anyway"
+)
 _STAYED = "rules or pins changed meanwhile, so every exact layer stayed: run it again"
 
 
@@ -49,11 +52,13 @@ class LettingGo:
         kept: the store.
         plan: what becomes of each commit.
         there: commits that count as dropped, have all of their data and keep them, as packs end them that do.
+        force: drop data also where that frees nothing.
     """
 
     kept: Retained
     plan: Plan
     there: Mapping[ObjectId, Revision] = field(default_factory=dict)
+    force: bool = False
 
     @classmethod
     def begin(cls, kept: Retained, *, force: bool) -> "LettingGo":
@@ -68,7 +73,7 @@ class LettingGo:
             raise error
         if not force:
             plan.refuse_everything()
-        return cls(kept, plan, with_data(kept.store, plan.dropped_and_kept()))
+        return cls(kept, plan, with_data(kept.store, plan.dropped_and_kept()), force)
 
     @property
     def _unkept(self) -> list[Revision]:
@@ -99,7 +104,14 @@ class LettingGo:
             StorageError: the store could not be written.
         """
         session, backend = self.kept.session, self.kept.store.backend
-        found = self._stored_anew() if self._without or self.there else NOTHING
+        before, known = pack_bytes(backend), backend.sizes(VALUE_FOLDER)
+        try:
+            found = self._stored_anew() if self._without or self.there else NOTHING
+        except NothingGainedError as nothing:
+            for path in map(pack_path, nothing.found.packs):
+                if path not in known and is_sole_writer(session):  # others may have written the same
+                    backend.delete(path)
+            return self._report(nothing.found, 0, before, executed=False)
         record_there(backend, self.there)
         layers: int | None = layer_bytes(backend, self._layers)
         if not drop_layers(backend, self._layers, self.plan.ruling, self._layers_kept_now):
@@ -107,7 +119,7 @@ class LettingGo:
         if self.kept.remote is None:
             session.graph.replace(found.revisions)
             session.forget_dropped()
-        return self._report(found, layers, executed=True)
+        return self._report(found, layers, before, executed=True)
 
     def _layers_kept_now(self) -> set[ObjectId]:
         """Return the commits that keep their exact layers by the branches, tags and HEAD of now."""
@@ -125,7 +137,8 @@ class LettingGo:
                 salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
                 work = self._work(ObjectStore(backend, self.kept.store.memory), None, salts)
                 found = work.run(lambda: None, publish=False)
-        return self._report(found, layer_bytes(self.kept.store.backend, self._layers), executed=False)
+        real = self.kept.store.backend
+        return self._report(found, layer_bytes(real, self._layers), pack_bytes(real), executed=False)
 
     def _stored_anew(self) -> StoredAnew:
         return run_journaled(self.kept.session.place, self._journaled, self._record)
@@ -174,15 +187,21 @@ class LettingGo:
         anew = Anew(
             limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost, back=self.there
         )
-        return StoringAnew(store, self.kept.refs, anew, session.author, session.progress, announce=announce)
+        worth = None if self.force or self.there or layer_bytes(store.backend, self._layers) else frees
+        return StoringAnew(
+            store, self.kept.refs, anew, session.author, session.progress, announce=announce, worth=worth
+        )
 
-    def _report(self, found: StoredAnew, layers: int | None, *, executed: bool) -> RetentionApplied:
+    def _report(
+        self, found: StoredAnew, layers: int | None, before: tuple[int, int], *, executed: bool
+    ) -> RetentionApplied:
         """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
         commits = list(planned(self.plan, self.there, self._branch))
         dropped = [commit for commit in commits if not commit.keeps]
         if layers is None:
             dropped = [commit for commit in dropped if commit.layer != Layer.EXACT.text]
-        told = self.kept.session.quota.told
+        session = self.kept.session
+        told = session.quota.told
         return RetentionApplied(
             executed,
             self.kept.remote,
@@ -196,9 +215,16 @@ class LettingGo:
                 *self._back(),
                 *self._lost_to_others(dropped),
                 *([_STAYED] if layers is None else []),
+                *(
+                    [_GAINS_NOTHING]
+                    if self._unkept and not self.force and not frees(found) and not layers
+                    else []
+                ),
                 *([told] if executed and self.kept.remote is None and told is not None else []),
             ],
             layers or 0,
+            stages(before, found, layers or 0),
+            is_sole_writer(session) and self.kept.remote is None,
         )
 
     @property
