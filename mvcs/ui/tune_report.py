@@ -44,7 +44,7 @@ def _candidates(report: "TuneReport", screen: Screen) -> list[str]:
             number(found.hysteresis),
             _measured(found),
             str(found.batches),
-            "yes" if found.accepted else "no",
+            "yes" if found.accepted else _refused(found, report.bound),
         )
         for index, found in enumerate(report.candidates, 1)
     ]
@@ -81,6 +81,17 @@ def _uncommitted(report: "TuneReport") -> list[str]:
     raw, stored = report.raw_bytes, report.stored_bytes or 0
     amounts = f"{size(stored)} of {size(raw)} ({ratio(raw, stored)})"
     return [f"A commit would take {amounts}; --commit -m MESSAGE makes it"]
+
+
+def _refused(found: "Candidate", bound: float) -> str:
+    """Say why: the estimate, two of its standard errors, and the bound that their sum passes."""
+    if not math.isfinite(found.degradation):
+        return "no"
+    doubt = 2 * (found.standard_error or 0.0)
+    estimate = f"{found.degradation:+.3%}" + (
+        f" + {doubt:.3%} = {found.degradation + doubt:+.3%}" if doubt else ""
+    )
+    return f"no: {estimate}, above {bound:.3%}"
 
 
 def _measured(found: "Candidate") -> str:

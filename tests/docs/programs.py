@@ -34,6 +34,7 @@ class _Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            umask=0o022,  # what a page says of who may write holds for folders of one person
         )
 
     def tell(self, text: str) -> tuple[int, str]:
