@@ -89,7 +89,7 @@ class Compaction:
             steps.forget()
             forget_background(LocalRecords(place.local))
         session.graph.replace(found.revisions)
-        return self._report(found, before, executed=True)
+        return self._summary(found, before, executed=True)
 
     def _run_journaled(self, folder: pathlib.Path, steps: CompactionSteps) -> StoredAnew:
         begin = None if self.beside is None else self.beside.begin_moving
@@ -123,7 +123,7 @@ class Compaction:
             salts = random.Random(0).randbytes  # noqa: S311
             work = replace(work, anew=replace(work.anew, salts=salts))
             before = pack_bytes(self.session.place.backend)
-            return self._report(work.run(lambda: None, publish=False), before, executed=False)
+            return self._summary(work.run(lambda: None, publish=False), before, executed=False)
 
     def _work(
         self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class Compaction:
     def _coder(self) -> CodeCoder:
         return cast("CodeCoder", self.session.place.config.get("delta.coder"))
 
-    def _report(self, found: StoredAnew, before: tuple[int, int], *, executed: bool) -> CompactReport:
+    def _summary(self, found: StoredAnew, before: tuple[int, int], *, executed: bool) -> CompactReport:
         return CompactReport(
             executed,
             found.commits,
