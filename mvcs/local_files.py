@@ -384,13 +384,13 @@ def _take(descriptor: int, path: pathlib.Path, patience: float) -> None:
 def _held(descriptor: int, path: pathlib.Path) -> HeldError:
     """Return the error for a lock that is not let go of; Linux tells by whom."""
     holder, place = "another process", f":{os.fstat(descriptor).st_ino}"
-    hint = "if it was stopped, let it go on or end it"
+    hint = "if it was stopped, let it continue or end it"
     with contextlib.suppress(OSError):
         locks = [line.split() for line in pathlib.Path("/proc/locks").read_text().splitlines()]
         pids = [row[4] for row in locks if row[1] == "FLOCK" and row[5].endswith(place) and int(row[4]) > 0]
         if pids:
             holder = f"process {pids[0]}"
-            hint = f"if it was stopped, 'kill -CONT {pids[0]}' lets it go on"
+            hint = f"if it was stopped, 'kill -CONT {pids[0]}' lets it continue"
     return HeldError(
         f"cannot lock '{path}': {holder} has held it for {LOCK_SECONDS:.0f} s", holder, hint=hint
     )

@@ -169,7 +169,7 @@ moment_option = click.option(
     multiple=True,
     callback=_kinds,
     help="What a tensor in the state of an optimizer that is not known is: first, second, momentum,"
-    " weight, iterate or exact; repeat for more. Later commits go on with it.",
+    " weight, iterate or exact; repeat for more. Later commits continue with it.",
 )
 
 

@@ -28,7 +28,7 @@ class LostRaceError(KeptBesideError, ConflictError):
 
     def __init__(self, wanted: str, kept: str, made: MadeCommit) -> None:
         """Name the branch that moved as well."""
-        hint = f"compare with 'mvcs diff {wanted} {kept}', or go on there with 'mvcs switch {kept}'"
+        hint = f"compare with 'mvcs diff {wanted} {kept}', or continue there with 'mvcs switch {kept}'"
         super().__init__(f"'{wanted}' was moved by another writer", hint, kept, made)
 
 
@@ -45,4 +45,4 @@ class DamagedBranchError(KeptBesideError, CorruptionError):
 
     def __init__(self, error: MvcsError, kept: str, made: MadeCommit) -> None:
         """Say what is wrong with it as well."""
-        super().__init__(error.message, f"go on there with 'mvcs switch {kept}'", kept, made)
+        super().__init__(error.message, f"continue there with 'mvcs switch {kept}'", kept, made)

@@ -36,7 +36,7 @@ class Damage:
             return []
         named = some_of([f"'{path}'" for path in packs], _NAMED)
         told = (
-            f"{named}: damaged; what this commit needs of it is written anew. "
+            f"{named}: damaged; what this commit needs of it is written again. "
             "'mvcs fsck' shows which older commits it touches"
         )
         return [told]

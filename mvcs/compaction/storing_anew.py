@@ -223,7 +223,7 @@ class StoringAnew:
             if not self.hangs:
                 movement.number(revision)
         hanging = [one for one in revisions if self.hangs and self.anew.chosen(one.id)]
-        self.progress.start("storing anew", 2 * len(hanging) + len(revisions), "commits")
+        self.progress.start("rewriting", 2 * len(hanging) + len(revisions), "commits")
         self._hang(hanging)
         for revision in revisions:
             movement.advance(revision)

@@ -161,7 +161,7 @@ def _held(folder: pathlib.Path) -> Iterator[None]:
         except HeldError as error:
             raise ConflictError(
                 f"{error.holder} is compacting this repository",
-                hint="run it again when that has ended; a kill ends it, and the next one goes on behind it",
+                hint="run it again when that has ended; a kill ends it, and the next one continues behind it",
             ) from error
         yield
 

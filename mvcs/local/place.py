@@ -263,7 +263,7 @@ def top_of(path: pathlib.Path) -> pathlib.Path | None:
 
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
     config, backend = _connected(top, options, trust)
-    here = "'mvcs init' writes it anew" if (top / LOCAL / HEAD).exists() else None
+    here = "'mvcs init' writes it again" if (top / LOCAL / HEAD).exists() else None
     return Place(top, top / LOCAL, backend, _opened(backend, str(top), here), config, trust)
 
 

@@ -40,7 +40,7 @@ class LocalRecords:
         if self._folder is None:
             return None
         path = self._folder / f"{subject}.json"
-        mend = "it is written anew at the next change; move it away if it is no file"
+        mend = "it is written again at the next change; move it away if it is no file"
         try:
             data = read_file(path, MAX_BYTES)
             value = None if data is None else json.loads(_whole(data))

@@ -68,7 +68,7 @@ class Description:
             if number == FORMAT and features == []:
                 raise UnsupportedFormatError(
                     f"'{where}' was made before format {FORMAT} was closed, and is not read any more",
-                    hint="check out what you need with the mvcs that made it, and commit that anew",
+                    hint="check out what you need with the mvcs that made it, and commit that again",
                 )
             if number != FORMAT or _typed(features, list) != FEATURES:
                 raise UnsupportedFormatError(

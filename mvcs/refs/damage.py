@@ -12,9 +12,9 @@ UNREAD = bytes(32)
 KEPT_RECORDS = 100  # of the newest, however old; notes keep all
 UNREADABLE = (CorruptionError, UnsupportedFormatError)
 _MENDING = {
-    "heads": "'mvcs reflog {name}' shows older ones, 'mvcs switch -c NEW {name}@{{1}}' goes on there",
+    "heads": "'mvcs reflog {name}' shows older ones, 'mvcs switch -c NEW {name}@{{1}}' continues there",
     "tags": "'mvcs tag -d {name}' removes it; then a fetch brings it, or tag the commit again",
-    "remotes": "'mvcs fetch {remote}' writes it anew",
+    "remotes": "'mvcs fetch {remote}' writes it again",
     "notes": "'mvcs fetch' brings what a remote has of it",
 }
 
@@ -22,7 +22,7 @@ _MENDING = {
 _GIVING_UP = {
     "heads": "'mvcs branch -d {name} --force' gives it up; every commit of the store is kept then",
     "tags": "'mvcs tag -d {name}' gives it up; every commit of the store is kept then",
-    "remotes": "'mvcs fetch {remote}' writes it anew",
+    "remotes": "'mvcs fetch {remote}' writes it again",
 }
 
 
@@ -94,7 +94,7 @@ def recordless_error(kind: str, name: str) -> MvcsError:
     """Return the error for a name whose folder holds no record."""
     return CorruptionError(
         f"'refs/{kind}/{encode_name(name)}' holds no record, so where '{name}' stood is not known",
-        hint="give a commit that name anew, or remove that once it is known to have held nothing",
+        hint="give a commit that name again, or remove that once it is known to have held nothing",
     )
 
 

@@ -379,5 +379,5 @@ def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int
     return RolledBackError(
         f"'{name}' was set back: {what}",
         hint=f"copy '{ref_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
-        f"to go on from what is there, {memory.how_to_forget()}",
+        f"to continue from what is there, {memory.how_to_forget()}",
     )

@@ -224,5 +224,5 @@ def refuse_rewind(graph: Graph, name: str, theirs: ObjectId, ours: Revision) -> 
     if not graph.is_ancestor(theirs, ours):
         raise ConflictError(
             f"'{name}' over there has commits that are not behind yours (not a fast-forward)",
-            hint="run 'mvcs fetch', compare, and go on from theirs; or push under another name",
+            hint="run 'mvcs fetch', compare, and continue from theirs; or push under another name",
         )

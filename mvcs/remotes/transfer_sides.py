@@ -14,7 +14,7 @@ from mvcs.store import ObjectStore
 
 def damaged_there(error: MvcsError) -> MvcsError:
     """Return an error about a ref of the far end, whose hint would speak of this one."""
-    hint = "'mvcs reflog' over there shows older records; 'mvcs push --force' from a clone writes it anew"
+    hint = "'mvcs reflog' over there shows older records; 'mvcs push --force' from a clone writes it again"
     return type(error)(error.message, hint=hint)
 
 

@@ -85,7 +85,7 @@ def _way_on(graph: Graph, refs: RefStore, default: str, *, gone: bool) -> str:
         return f"{why}; 'mvcs reflog HEAD' shows where it was before"
     return (
         f"{why}; 'mvcs reset {branch}' takes HEAD to the commit of '{branch}' and leaves files alone, "
-        f"'mvcs switch -f {branch}' goes on there with its files"
+        f"'mvcs switch -f {branch}' continues there with its files"
     )
 
 

@@ -115,9 +115,9 @@ class Indexing:
         try:
             if self.lineage.is_whole() and self.lineage.count() >= sum(1 for _ in self._all()):
                 return None
-            return f"the lineage index was made anew: it knows {self.rebuild().commits} commits"
+            return f"the lineage index was rebuilt: it knows {self.rebuild().commits} commits"
         except MvcsError as error:
-            return f"the lineage index was not made anew: {error.message}"
+            return f"the lineage index was not rebuilt: {error.message}"
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""

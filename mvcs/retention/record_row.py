@@ -16,7 +16,7 @@ from mvcs.objects import is_record_name, record_name, record_number
 from mvcs.store import Backend, odd_is_damage, refuse_changes
 
 ATTEMPTS = 16
-MEND_HINT = "'mvcs repair' makes it whole again, and keeps everything until rules are set anew"
+MEND_HINT = "'mvcs repair' makes it whole again, and keeps everything until rules are set again"
 
 
 class Numbered(Protocol):

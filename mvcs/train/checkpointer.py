@@ -174,7 +174,7 @@ class Checkpointer:
             return 0
         passed = resumption.weights_until_state(self._repo, tip)
         if passed is None:
-            _logger.warning("the branch holds weights alone: the run starts anew behind them")
+            _logger.warning("the branch holds weights alone: the run starts from the beginning behind them")
             self._line.stand_on(tip)
             return 0
         return self._resume(tip, passed)

@@ -19,7 +19,7 @@ def compacted(report: "CompactReport", screen: Screen) -> list[str]:
         ]
     if not report.ended:
         return [f"nothing to do: {count(report.chosen, 'commit')} looked at", *map(printable, report.notes)]
-    verb = "stored anew" if report.executed else "would store anew"
+    verb = "rewritten" if report.executed else "would rewrite"
     what = f"{count(report.encoded, 'chunk')} of {count(report.chosen, 'commit')}"
     lines = [f"{verb} {what}: {count(report.packs, 'pack')}, {size(report.bytes)}", *stages(report, screen)]
     if report.after > report.before:

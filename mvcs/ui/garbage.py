@@ -19,14 +19,14 @@ LISTED = 8
 def collected(report: "GcReport", *, verbose: bool = False) -> list[str]:
     """Return each file that goes and why, what waits, and what to do next; many of one kind on one line."""
     verb = "deleted" if report.executed else "would delete"
-    says = "condemned" if report.executed else "would condemn"
+    says = "marked for deletion" if report.executed else "would mark for deletion"
     later = [] if report.executed else [item for item in report.condemned if item.is_condemned]
     anew = [item for item in report.condemned if item not in later]
     lines = [f"{verb} the branch {printable(name)}: another one contains it" for name in report.branches]
     most = len(report.garbage) + len(report.condemned) + len(report.waiting) if verbose else LISTED
     lines += _listed(verb, report.garbage, most)
     lines += _listed(says, anew, most)
-    lines += _listed("condemned:", later, most)
+    lines += _listed("marked for deletion:", later, most)
     lines += _listed("waits", report.waiting, most)
     total = f"{verb} {count(len(report.garbage), 'file')}, {size(report.bytes)}"
     total += f"; {says} {_sum(anew)}" if anew else ""
@@ -73,11 +73,11 @@ def _advice(report: "GcReport", anew: "list[Garbage]") -> list[str]:
     collects = f"mvcs gc{of_remote(report.remote)} --execute"
     if report.executed:
         first = min((item.left for item in report.condemned), default=0.0)
-        said = [f"'{collects}' {_when(first)} deletes what is still condemned"] if first else []
+        said = [f"'{collects}' {_when(first)} deletes what is still marked for deletion"] if first else []
     elif report.garbage or report.branches:
         said = [f"'{collects}' deletes it"]
     else:
-        said = [f"'{collects}' condemns it, and deletes it later"] if anew else []
+        said = [f"'{collects}' marks it, and deletes it later"] if anew else []
     return [*said, *_hurry(report, collects)]
 
 

@@ -13,7 +13,7 @@ _ALARMING = 0.1
 
 _GLOSSES = {
     "small": "biases, norms and other small tensors",
-    "pace": "of the weights' earlier moves so much went on: 1 all, below 0 undone",
+    "pace": "how much of the weights' earlier movement continues: 1 all, below 0 reversed",
     "snap-back": "retained: the share of progress since a lossy restore that is kept",
 }
 

@@ -25,7 +25,7 @@ def shown(found: "RetentionShown", *, advice: bool = False) -> list[str]:
         lines.append("no rule is about data: none are dropped")
     if "exact layer" not in layers and found.remote is not None:
         first = f"mvcs retention set --remote {printable(found.remote)} --exact --last 2"
-        lines.append(f"exact layers that were pushed there stay: '{first}' and 'apply' let older ones go")
+        lines.append(f"exact layers that were pushed there stay: '{first}' and 'apply' drop older ones")
     elif "exact layer" not in layers:
         kept = count(found.exact_layers, "exact layer")
         lines.append(f"each branch keeps its newest {kept} (retention.exact_layers), and tagged ones stay")

@@ -55,8 +55,8 @@ def _whole(value: "StoreStats", screen: Screen) -> list[str]:
         left = "; 'mvcs gc' deletes what is left of them" if value.unreached_bytes else ""
         result.append(f"{gone}{left}")
     if value.unused_bytes:
-        unused = f"{size(value.unused_bytes)} of what commits that are gone left is of no use"
-        result.append(f"{unused}: where it is much, 'mvcs compact' stores the rest anew")
+        unused = f"{size(value.unused_bytes)} of what commits that are gone left is unused"
+        result.append(f"{unused}: where it is much, 'mvcs compact' rewrites the rest")
     if value.shared_bytes:
         result.append(f"sharing saves {size(value.shared_bytes)}: what is stored once and held again")
     if value.monthly is not None and value.price is not None:

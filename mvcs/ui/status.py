@@ -128,7 +128,7 @@ def _conflicts(value: "Status") -> list[str]:
         return []
     number = count(len(value.conflicts), "conflict branch", "conflict branches")
     names = printable(some_of(value.conflicts, _CONFLICTS))
-    todo = "'mvcs switch NAME' or resume(run='NAME') goes on there, 'mvcs branch -D NAME' drops it"
+    todo = "'mvcs switch NAME' or resume(run='NAME') continues there, 'mvcs branch -D NAME' drops it"
     return [f"{number}: {names} ({todo})"]
 
 

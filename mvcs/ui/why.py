@@ -48,7 +48,7 @@ def _standing(value: "Why") -> list[str]:
     if value.standing is None or value.stands is None:
         return []
     said = {
-        "condemned": "'mvcs gc' condemned it at {}, and deletes it later",
+        "condemned": "'mvcs gc' marked it for deletion at {}, and deletes it later",
         "going": "'mvcs gc' began to delete it at {}",
         "gone": "'mvcs gc' deleted it at {}",
     }
@@ -65,4 +65,4 @@ def _drop(drop: "DropInfo") -> str:
     what = f"{count(drop.packs, 'pack')} of the exact layer" if drop.packs else "the data"
     why = "" if drop.why is None else f": {printable(drop.why)}"
     back = "" if drop.taken_back is None else f"; record {drop.taken_back} took that back: the data stayed"
-    return f"record {drop.record} gave up {what} of {drop.commit[:12]} at {moment(drop.time)}{why}{back}"
+    return f"record {drop.record} dropped {what} of {drop.commit[:12]} at {moment(drop.time)}{why}{back}"

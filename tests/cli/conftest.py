@@ -19,7 +19,7 @@ from mvcs.cli import main
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--regenerate", action="store_true", help="write the golden help and docs/commands.md anew"
+        "--regenerate", action="store_true", help="write the golden help and docs/commands.md again"
     )
 
 

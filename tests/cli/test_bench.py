@@ -82,7 +82,7 @@ def test_make_refuses_data_for_gpt(console):
 def test_a_run_that_goes_on_needs_another(console):
     error = console("bench", "make", "finetune", "run", code=2).err
     assert "name its folder with --from" in error
-    assert "cnn begins anew" in console("bench", "make", "cnn", "run", "--from", ".", code=2).err
+    assert "cnn starts from scratch" in console("bench", "make", "cnn", "run", "--from", ".", code=2).err
     error = console("bench", "make", "lora", "run", "--from", ".", "--json", code=3).error
     assert "mvcs bench make gpt" in error["hint"]
 

@@ -137,7 +137,7 @@ def test_show_says_what_a_short_name_stands_for(trained):
     (line,) = [line for line in shown.splitlines() if " small: " in line]
     assert line.endswith("  (biases, norms and other small tensors)")
     assert gloss("pace", {"drift": 0.3}) == [
-        "(of the weights' earlier moves so much went on: 1 all, below 0 undone)"
+        "(how much of the weights' earlier movement continues: 1 all, below 0 reversed)"
     ]
     assert gloss("weight", {"rms": 1.0}) == []
 

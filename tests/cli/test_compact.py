@@ -23,7 +23,7 @@ def packs(console):
 def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
     before = packs(console)
     plan = console("compact", "--max-depth", "1", "--dry-run").out
-    assert "would store anew" in plan
+    assert "would rewrite" in plan
     assert "exact layers were left alone" in plan
     assert packs(console) == before
     answer = console("compact", "--max-depth", "1", "--dry-run", "--json").json
@@ -50,7 +50,7 @@ def test_a_range_is_stored_for_an_archive(console, restored):
     ids = list(restored)
     done = console("compact", f"{ids[0]}..HEAD~2", "--for-archive").out
     assert "1 name moved: main" in done
-    assert "stored anew" in done
+    assert "rewritten" in done
     with Repository.open(console.folder) as repo:
         assert all(content(repo, identifier) == was for identifier, was in restored.items())
 

@@ -39,7 +39,7 @@ def test_what_needs_the_record_fails_and_names_a_way_that_works(damaged):
         assert "mvcs reflog main" in error
         assert "mvcs switch -c NEW main@{1}" in error
     damaged("switch", "-c", "rescue", "main@{1}", "--force")
-    assert damaged.commit("goes on", shift=9.0)["parents"] == [damaged.ids[1]]
+    assert damaged.commit("continues", shift=9.0)["parents"] == [damaged.ids[1]]
 
 
 def test_the_reflog_and_older_places_are_read_past_a_damaged_record(damaged):

@@ -28,22 +28,22 @@ def test_it_plans_then_condemns_then_deletes(console):
     pack = lost_pack(console.folder)
     path, size = pack.relative_to(console.folder / ".mvcs").as_posix(), pack.stat().st_size
     plan = console("gc").out
-    assert f"would condemn {path}" in plan
+    assert f"would mark for deletion {path}" in plan
     assert "20.0 days old: no branch, tag or reflog of one leads to a commit that needs it" in plan
     assert "it goes in 24 hours" in plan
-    assert "'mvcs gc --execute' condemns it, and deletes it later" in plan
+    assert "'mvcs gc --execute' marks it, and deletes it later" in plan
     assert "younger than the grace" in console("gc", "--grace", "30d", "--execute").out
     assert not (console.folder / ".mvcs/gc").exists()
     first = console("gc", "--execute").out
-    assert f"condemned {path}" in first
-    assert "deleted 0 files, 0 B; condemned 1 file" in first
-    assert "'mvcs gc --execute' in 24 hours deletes what is still condemned" in first
+    assert f"marked for deletion {path}" in first
+    assert "deleted 0 files, 0 B; marked for deletion 1 file" in first
+    assert "'mvcs gc --execute' in 24 hours deletes what is still marked for deletion" in first
     assert pack.exists()
     again = console("gc").out
-    assert f"condemned: {path}" in again
+    assert f"marked for deletion: {path}" in again
     assert "would delete 1 file" in again
     assert "in 24 hours" in again
-    assert "would condemn" not in again
+    assert "would mark for deletion" not in again
     assert "'mvcs gc --execute --grace 0 --wait 0' deletes at once" in again
     [record] = (console.folder / ".mvcs/gc").iterdir()
     written = time.time() - 25 * 3600
@@ -89,7 +89,7 @@ def test_a_grace_without_end_is_refused(console):
 
 def test_lengths_of_time_and_a_dry_run_are_said_as_elsewhere(console):
     pack = lost_pack(console.folder)
-    assert "would condemn" in console("gc", "--dry-run", "--grace", "14d", "--wait", "36h").out
+    assert "would mark for deletion" in console("gc", "--dry-run", "--grace", "14d", "--wait", "36h").out
     waits = console("gc", "--grace", "3w").out
     assert "younger than the grace" in waits
     assert "the oldest that waits is past the grace in 24 hours" in waits

@@ -49,7 +49,7 @@ def test_every_command_that_opens_head_says_where_to_go_on(
     said = mvcs(*words, code=5).err
     assert f"HEAD is on no branch and stands on {gone[:12]}, which is not in the store" in said
     assert "'mvcs reset main' takes HEAD to the commit of 'main' and leaves files alone" in said
-    assert "'mvcs switch -f main' goes on there with its files" in said
+    assert "'mvcs switch -f main' continues there with its files" in said
     assert "fsck" not in said
     assert "two dashes" not in said
 

@@ -38,8 +38,8 @@ def test_a_damaged_description_is_written_anew_first(console):
     described = console.folder / ".mvcs/mvcs.json"
     before = described.read_bytes()
     described.write_bytes(before[:50] + bytes(20) + before[70:])
-    assert "'mvcs init' writes it anew" in console("repair", "--dry-run", code=CORRUPTION).err
-    assert "was written anew" in console("repair").err
+    assert "'mvcs init' writes it again" in console("repair", "--dry-run", code=CORRUPTION).err
+    assert "was written again" in console("repair").err
     assert (described.read_bytes(), pack.read_bytes()) == (before, whole)
 
 

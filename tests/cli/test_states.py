@@ -60,7 +60,7 @@ def test_conflict_branches_are_told_of_with_what_can_be_done(hook):
     assert hook.json("status")["conflicts"] == names
     [line] = [line for line in hook("status").out.splitlines() if "conflict" in line]
     shown = f"4 conflict branches: {', '.join(names[:3])} and 1 more"
-    todo = "'mvcs switch NAME' or resume(run='NAME') goes on there, 'mvcs branch -D NAME' drops it"
+    todo = "'mvcs switch NAME' or resume(run='NAME') continues there, 'mvcs branch -D NAME' drops it"
     assert line == f"{shown} ({todo})"
     for name in names[1:]:
         hook("branch", "-D", name)

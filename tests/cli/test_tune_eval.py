@@ -337,7 +337,7 @@ def test_the_best_is_found_by_what_was_measured_and_other_files_do_not_inherit_i
     best = max(made, key=lambda report: report["baseline"])["commit"]["id"]
     assert tuned.json("show", "best:evaluation")["commit"]["id"] == best
     known = {"lr": 0.003, "evaluation": made[-1]["baseline"]}
-    assert tuned("commit", "--amend", "-m", "said anew", "--json").json["metrics"] == known
+    assert tuned("commit", "--amend", "-m", "said again", "--json").json["metrics"] == known
     goal = tuned.json("show")["provenance"]["metric.evaluation.goal"]
     assert goal == "max"
     assert tuned("commit", "m.pt", "--amend", "--json").json["metrics"] == {"lr": 0.003}

@@ -15,7 +15,7 @@ def test_it_shows_the_way_to_a_commit_and_to_a_pack(history):
 def test_what_was_dropped_is_told(history):
     """Of three commits on main the oldest gave up its exact layer."""
     out = history("why", "main~2").out
-    assert "gave up 1 pack of the exact layer" in out
+    assert "dropped 1 pack of the exact layer" in out
 
 
 def test_json_has_the_same(history):

@@ -285,7 +285,7 @@ def test_a_kept_file_that_was_restored_lossily_keeps_its_mark(repo: Repository, 
     assert info.kept == ["one.safetensors"]
     changed = {name: tensor + np.float32(1e-3) for name, tensor in load_file(one).items()}
     save_file(changed, one)
-    info = repo.commit_files([one], message="goes on", bins=16)
+    info = repo.commit_files([one], message="continues", bins=16)
     assert (info.lineage_exact, info.kept) == (False, ["two.safetensors"])
 
 

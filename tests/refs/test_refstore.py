@@ -152,7 +152,7 @@ def test_two_processes_lose_nothing(tmp_path):
 
 def test_a_store_that_lets_both_win_is_noticed(refs, backend):
     first = refs.update(HEADS, "main", None, change(0))
-    other = RefRecord(2, commit(7), None, bytes(32), 0, "Eve", "overwrote record 1 and went on")
+    other = RefRecord(2, commit(7), None, bytes(32), 0, "Eve", "overwrote record 1 and continued")
     backend.create(f"refs/heads/main/{other.key}", other.encode())
     with pytest.raises(ConflictError, match="at the same moment"):
         refs.update(HEADS, "main", first, change(1))

@@ -254,7 +254,7 @@ def _values(template: Template, hostile: Path) -> str:
         return f"refused, {type(error).__name__}"
     known = template.known.get(identifier)
     if known is None:
-        return "restored, of a commit that was made anew"
+        return "restored, of a commit that was rebuilt"
     wanted = known[0] if best.lossy else known[1]
     return "restored" if (found, digest(best.state)) == (known[0], wanted) else "WRONG"
 

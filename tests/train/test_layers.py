@@ -98,7 +98,7 @@ def test_a_branch_of_weights_alone_starts_anew(repo: Repository, caplog: pytest.
     again = Run()
     with Checkpointer(repo, *again.parts, **again.options, every=3, weights_every=2) as checkpointer:
         assert checkpointer.resume() == 0
-        assert "starts anew" in caplog.text
+        assert "starts from the beginning" in caplog.text
         train(checkpointer, again, range(3))
     assert kinds(repo) == ["2", "1w", "3w", "1w"]
 
@@ -260,7 +260,7 @@ def test_a_lossy_resume_says_which_parts_are_bounded(
         assert checkpointer.restored.bounded == ("model", "optimizer")
         assert checkpointer.restored.exact == ("loader", "rng")
         assert checkpointer.restored.anew == ("scaler",)
-    assert "bounded: model, optimizer; starting anew: scaler" in caplog.text
+    assert "bounded: model, optimizer; starting from the beginning: scaler" in caplog.text
 
 
 class Scaler:

@@ -202,7 +202,7 @@ def test_an_evaluation_of_few_noisy_batches(trained: Trained) -> None:
     line = told.ratio_line()
     assert "tells a degradation to about ± " in line
     assert "of the bound of 1 %: " in line
-    assert "times as many batches would leave half" in line
+    assert "times as many batches make it half of the bound" in line
     assert len(told.warned("times as many batches")) == 1
     assert "times as many batches" in told.summary
 

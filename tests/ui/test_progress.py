@@ -79,7 +79,7 @@ def test_a_pipe_gets_notes_only():
 def test_what_is_piped_gets_lines_now_and_then():
     stream, told = io.StringIO(), []
     progress = LineProgress(stream, told.append, every=0)
-    progress.start("storing commits anew", 40, "commits")
+    progress.start("rewriting commits", 40, "commits")
     progress.advance(12)
     progress.start("sending packs", 2_000_000, "bytes")
     progress.advance(500_000)
@@ -88,7 +88,7 @@ def test_what_is_piped_gets_lines_now_and_then():
     progress.note("by the way")
     progress.finish()
     assert stream.getvalue().splitlines() == [
-        "storing commits anew: 12 of 40 commits",
+        "rewriting commits: 12 of 40 commits",
         "sending packs: 500 kB of 2.0 MB",
         "walking commits: 3 commits",
     ]

@@ -152,12 +152,12 @@ CASTS = {
     "a writer": lambda world: actors(collect(DAY), name_lost(world)),
     "a push that finds the packs there": lambda world: actors(collect(DAY), push_again(world)),
     "a writer that sleeps through a whole collection": lambda world: actors(collect(), name_lost(world)),
-    "a commit that leans on what is condemned": lambda world: actors(
+    "a commit that depends on what is marked for deletion": lambda world: actors(
         collect(DAY), commit_again(world), bulk_is_quiet=True
     ),
 }
 LARGE = {
-    "a commit that leans on what goes": lambda world: actors(
+    "a commit that depends on what goes": lambda world: actors(
         collect(), commit_again(world), bulk_is_quiet=True
     ),
     "two collectors": lambda world: actors(collect(DAY), collect(DAY), name_lost(world)),

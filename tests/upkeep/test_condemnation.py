@@ -277,7 +277,7 @@ def test_nothing_goes_by_a_record_that_cannot_be_read(repo, tmp_path, harm):
     age_log(tmp_path, 2)
     report = repo.gc(execute=True)
     assert report.garbage == []
-    assert any("waits anew" in note for note in report.notes) == (harm is not os.unlink)
+    assert any("waits again" in note for note in report.notes) == (harm is not os.unlink)
     assert repo.commit(state(3), bins=16)
     age_log(tmp_path, 2)
     assert of(repo.gc(execute=True).garbage) == repo.lost

@@ -270,7 +270,7 @@ def test_a_lost_description_is_written_anew_by_init_as_it_was(
     damage(description)
     with pytest.raises(MvcsError) as caught:
         Repository.open(work)
-    assert caught.value.hint == "'mvcs init' writes it anew"
+    assert caught.value.hint == "'mvcs init' writes it again"
     with Repository.init(work) as repo:
         assert len(list(repo.log())) == COMMITS + 1
     assert description.read_bytes() == before

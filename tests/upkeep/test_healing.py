@@ -68,7 +68,7 @@ def test_a_commit_tells_of_the_damage_that_it_makes_good(tmp_path: Path) -> None
         rotten.flip(VALUE_FOLDER, is_chunk)
         made = repo.commit(state(1), step_size=0.5)
         (pack,) = rotten.packs(VALUE_FOLDER)[:1]
-        assert any(pack.stem in note and "written anew" in note for note in made.notes)
+        assert any(pack.stem in note and "written again" in note for note in made.notes)
         assert not repo.commit(state(2), step_size=0.5).notes
 
 
@@ -100,7 +100,7 @@ def test_a_tensor_that_never_changes_is_looked_at_in_turn(tmp_path: Path) -> Non
             notes = repo.commit(frozen).notes
         if notes:
             break
-    assert "written anew" in notes[0]
+    assert "written again" in notes[0]
     assert readable(tmp_path, first.id)
     record = json.loads((tmp_path / ".mvcs/local/looked.json").read_text().splitlines()[0])
     assert record["damaged"]

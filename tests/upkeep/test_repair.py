@@ -277,6 +277,6 @@ def test_a_damaged_lineage_is_made_anew(folder: Path) -> None:
     path.write_bytes(data[:page] + b"\x07" * 4096 + data[page + 4096 :])
     with Repository.open(folder / "work") as repo:
         assert not any("lineage" in note for note in repo.repair(execute=False).notes)
-        assert any("lineage index was made anew" in note for note in repo.repair().notes)
+        assert any("lineage index was rebuilt" in note for note in repo.repair().notes)
         assert repo.lineage_status()["commits"] == COMMITS
         assert not any("lineage" in note for note in repo.repair().notes)

@@ -108,7 +108,7 @@ def test_what_was_stored_anew_comes_from_where_it_was_not(
         assert done.ok
         assert (done.losses, done.commits) == ([], COMMITS)
         assert (plan.mended, plan.problems) == (done.mended, done.problems)
-        assert any("where commits are stored anew" in one.how for one in done.mended)
+        assert any("where commits are rewritten" in one.how for one in done.mended)
         assert not any(path.exists() for path in lost)
     with Repository.open(folder / "work") as repo:
         assert restored(repo) == before
@@ -134,7 +134,7 @@ def test_a_backup_that_was_stored_anew_mends_what_was_not(backed_up: Path, tmp_p
         report = repo.repair()
         assert report.ok
         # What the footers that came say of older commits is not followed: these are whole here.
-        assert {one.how for one in report.mended} == {"copied from 'far', where commits are stored anew"}
+        assert {one.how for one in report.mended} == {"copied from 'far', where commits are rewritten"}
         assert restored(repo) == before
         assert repo.fsck().ok
 

@@ -64,7 +64,7 @@ def test_a_flipped_bit_of_any_record_is_turned_back(folder: Path) -> None:
         assert not repo.fsck(full=False).ok
         report = repo.repair()
         assert report.ok
-        assert {one.how for one in report.mended} == {"a flipped bit was turned back"}
+        assert {one.how for one in report.mended} == {"a flipped bit was corrected"}
         assert len(report.mended) == len(report.aside) == len(found)
     assert [path.read_bytes() for path in found] == whole
 

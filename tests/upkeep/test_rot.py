@@ -148,7 +148,7 @@ def test_a_small_leaf_that_never_changes_is_written_anew_by_the_next_commit_afte
         Rotten(tmp_path).flip(VALUE_FOLDER, lambda p: any(m.length == small for m in p.entry.members))
         told = repo.commit(state(3) | {"rng": generator}, step=3, **WAYS[way])
         silent = repo.commit(state(4) | {"rng": generator}, step=4, **WAYS[way])
-    assert "damaged; what this commit needs of it is written anew" in " ".join(told.notes)
+    assert "damaged; what this commit needs of it is written again" in " ".join(told.notes)
     assert not any("damaged" in note for note in silent.notes)
     with Repository.open(tmp_path) as fresh:
         for commit in (told, silent):

@@ -248,7 +248,7 @@ def thinned(repo):
         for rev in ("main~3", "main~2", "main~1", "main", "side")
     }
     repo.set_retention(last=2)
-    repo.apply_retention()
+    repo.apply_retention(force=True)
     repo.gc(grace_days=0, wait_days=0, execute=True)
     return min(held.pop("main~3").difference(*held.values()))
 
@@ -284,9 +284,9 @@ def test_whoever_asks_for_dropped_data_hears_by_which_rule_they_went(repo):
 
 def test_a_drop_that_was_taken_back_names_the_record_that_did_it_and_the_pin(repo):
     repo.set_retention(last=2)
-    repo.apply_retention()
+    repo.apply_retention(force=True)
     repo.pin("main~3")
-    repo.apply_retention()
+    repo.apply_retention(force=True)
     found = repo.why("main~3")
     (drop,) = (one for one in found.drops if one.data)
     assert drop.taken_back is not None
@@ -296,7 +296,7 @@ def test_a_drop_that_was_taken_back_names_the_record_that_did_it_and_the_pin(rep
 
 def test_fsck_stats_and_log_count_dropped_data_alike_before_a_collector_came(repo):
     repo.set_retention(last=2)
-    repo.apply_retention()
+    repo.apply_retention(force=True)
     marked = sum(info.data_dropped for info in repo.log(all_branches=True))
     assert repo.stats().dropped == marked > 0
     assert f"the data of {marked} commit" in " ".join(repo.fsck(full=False).notes)

@@ -196,7 +196,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except (RuntimeError, pickle.UnpicklingError, EOFError, LookupError, ValueError) as error:
         raise FileFormatError(
             f"'{path}' is not a checkpoint of a run",
-            hint="remove it, and the run goes on at the one before it",
+            hint="remove it, and the run continues at the one before it",
         ) from error
     return state if isinstance(state, dict) else {}
 

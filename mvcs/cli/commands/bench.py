@@ -123,7 +123,7 @@ def make(
     AdamW and averaged weights. On function names and docstrings: encoder, a sentence encoder of 22.7 million,
     fine-tuned with AdamW.
 
-    Same options, same machine, same bits; a run that was interrupted goes on at its newest checkpoint.
+    Same options, same machine, same bits; a run that was interrupted continues at its newest checkpoint.
     """
     usual, data, base = RECIPES[task], sources["data"], sources["base"]
     if data is not None and not usual.takes_data:
@@ -243,7 +243,7 @@ class _Chosen(TypedDict):
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the commits and what was measured here, one folder a bound; the same command goes on there.",
+    help="Keep the commits and what was measured here, one folder a bound; the same command continues there.",
 )
 @click.option(
     "--search-mean",
@@ -300,7 +300,7 @@ def _search(given: tuple[str, ...]) -> dict[str, str]:
 def _base_needed(task: str, *, needed: bool) -> str:
     if needed:
         return f"{task} begins with what a run of gpt ended with: name its folder with --from"
-    return f"--from is for runs that go on from another; {task} begins anew"
+    return f"--from is for runs that continue from another; {task} starts from scratch"
 
 
 def _held_out(name: str, data: Path | None) -> "Task":

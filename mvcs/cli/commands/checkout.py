@@ -68,7 +68,7 @@ class _Chosen(TypedDict):
 @click.option(
     "--plan", is_flag=True, help="Say what would be read, and how long that takes; nothing is restored."
 )
-@click.option("--measure", is_flag=True, help="With --plan: measure this machine anew, for two seconds.")
+@click.option("--measure", is_flag=True, help="With --plan: measure this machine again, for two seconds.")
 @exact_option
 @force_option
 @max_bytes_option

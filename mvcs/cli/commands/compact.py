@@ -22,7 +22,7 @@ mvcs compact --share 0.01 --beside 4711
 """
 
 
-@declare("compact", "store commits anew", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
+@declare("compact", "rewrite commits", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
 @click.argument("commits", required=False, metavar="[RANGE]", shell_complete=completers.revision)
 @click.option(
     "--max-depth",
@@ -70,12 +70,12 @@ def command(
     beside: int | None,
     dry_run: bool,
 ) -> None:
-    """Store the commits of RANGE (default: all) anew, so that restoring them costs less, or they take less.
+    """Rewrite the commits of RANGE (default: all), so that restoring them costs less, or they take less.
 
     RANGE is a revision, which means it and all behind it, or A..B. No id changes, and every commit restores
-    what it did. What is encoded anew is decoded and compared before a branch or tag leads to it.
-    Where much of a pack that an amended commit left is of no use, commits lean on it no longer.
-    Others may commit meanwhile. When it is broken off, run it again: it goes on behind what was verified.
+    what it did. What is encoded again is decoded and compared before a branch or tag leads to it.
+    Where much of a pack that an amended commit left is unused, commits no longer depend on it.
+    Others may commit meanwhile. When it is broken off, run it again: it continues behind what was verified.
     Old packs stay until 'mvcs gc' finds that nothing needs them. Exact layers are left alone.
     Older versions of mvcs can read the store afterwards, but no longer write to it.
     """

@@ -45,7 +45,7 @@ def command(session: Session, quick: bool, packs: bool, sample: float | None) ->
     """Check the whole store: every byte hashed again, every name leading somewhere.
 
     Of a pack whose footer is damaged it says what is whole. Exit code 5 when something is wrong; nothing is
-    changed. What is found is remembered, and 'mvcs repair' goes on from there;
+    changed. What is found is remembered, and 'mvcs repair' continues from there;
     until that is mended, 'mvcs status' and 'mvcs fsck --quick' say so.
     """
     if quick + packs + (sample is not None) > 1:

@@ -56,7 +56,7 @@ def _meant(error: UsageError) -> str:
     "--wait",
     metavar="AGE",
     callback=_days,
-    help="Condemn packs so long before they are deleted: by default a day, or the grace if that is shorter.",
+    help="How long packs stay marked before they are deleted: a day, or the grace if that is shorter.",
 )
 @click.option(
     "--remote", metavar="NAME", shell_complete=completers.remote, help="Collect in the store of this remote."
@@ -70,9 +70,9 @@ def command(
     wait: float | None,
     remote: str | None,
 ) -> None:
-    """Show the packs of this store that no commit needs; condemn them, and later delete them.
+    """Show the packs of this store that no commit needs; mark them for deletion, and later delete them.
 
-    The first run with --execute condemns: it records that these packs will go, so that a writer which
+    The first run with --execute marks packs: it records that these packs will go, so that a writer which
     needs one after all says so. A later run deletes what has waited and is still not needed. So run it
     twice, or every night. It may run beside everything else. --wait 0 deletes at once: use it where
     nobody else writes.
@@ -85,7 +85,7 @@ def command(
     minutes; and what nobody here can tell of, for two weeks: another machine left it, or an earlier
     boot of this one on a network disk. Of other clones' detached HEADs it knows nothing.
 
-    Once packs were condemned, versions of mvcs from before that can read the store and not write to it.
+    Once packs were marked, versions of mvcs from before that can read the store and not write to it.
     """
     if execute and dry_run:
         raise click.UsageError("--execute does it, and --dry-run does not: give one of them")

@@ -26,7 +26,7 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
     """Make a repository in PATH (default: here).
 
     It lies in PATH/.mvcs. A store that exists already is joined, not changed.
-    Where HEAD or mvcs.json of a repository is missing or damaged, it is written anew.
+    Where HEAD or mvcs.json of a repository is missing or damaged, it is written again.
     """
     from mvcs.repository import Repository
 

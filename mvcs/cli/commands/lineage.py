@@ -19,7 +19,7 @@ mvcs lineage query "select substr(id, 1, 12), step from commits order by step"
     exits=(3, 5, 6, 7),
 )
 def command(context: click.Context) -> None:
-    """Look into the index of commits, tensors and metrics, or make it anew.
+    """Look into the index of commits, tensors and metrics, or rebuild it.
 
     It is a cache in SQLite: deleting it loses nothing, and no other command waits for it.
     """
@@ -43,13 +43,13 @@ def status(session: Session) -> None:
 
 @declare(
     "rebuild",
-    "make it anew from the store",
+    "rebuild it from the store",
     example="mvcs lineage rebuild",
     exits=(3, 5, 6, 7),
     parent=command,
 )
 def rebuild(session: Session) -> None:
-    """Make the index anew from the store."""
+    """Rebuild the index from the store."""
     with session.repository() as repository:
         report = repository.lineage_rebuild()
         answer = {"commits": report.commits, "tensors": report.tensors}

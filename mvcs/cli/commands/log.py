@@ -74,8 +74,8 @@ def command(
     A DATE is as 2026-01-31, '2026-01-31 18:00', '2 hours ago', 'last week', yesterday or today.
 
     "stored 1.2 MB of 56 MB (46x)" is what the commit added to the store when it was made, and the
-    size of the state as handed over. --stat also says what a restore reads, and through how many
-    deltas; its last line says what all commits listed take together, and their exact layers.
+    size of the state as handed over. With --stat each commit also says what a restore reads, and through
+    how many deltas. The last line then says what all of them take, and what exact layers take beside that.
     What --stat, --name-only and -p show is the difference from the parent.
     """
     if reverse and graph:

@@ -108,7 +108,7 @@ def set_url(session: Session, name: str, url: str, options: dict[str, object], p
 @click.argument("old", shell_complete=completers.remote)
 @click.argument("new")
 def rename(session: Session, old: str, new: str) -> None:
-    """Call remote OLD by the name NEW; branches that follow it go on doing so."""
+    """Call remote OLD by the name NEW; branches that follow it continue doing so."""
     with session.repository() as repository:
         repository.rename_remote(old, new)
         session.answer(repository.remotes(), [f"Renamed remote {printable(old)} to {printable(new)}"])

@@ -36,7 +36,7 @@ def command(session: Session, dry_run: bool, source: str | None, verbose: bool) 
     from mvcs.local import describe_damaged
 
     if not dry_run and describe_damaged(session.where, session.trust):
-        session.tell("'mvcs.json' was damaged or missing, and was written anew")
+        session.tell("'mvcs.json' was damaged or missing, and was written again")
     with session.repository() as repository:
         report = repository.repair(source=source, execute=not dry_run)
         session.answer(report, repairs.repaired(report, session.screen, verbose=verbose))

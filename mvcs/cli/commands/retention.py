@@ -28,7 +28,7 @@ _remote = click.option(
 
 @group("retention", "what stays of old commits", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
 def command(context: click.Context) -> None:
-    """Say what is kept of old commits, and let the rest go.
+    """Say what is kept of old commits, and drop the rest.
 
     No data are dropped before rules are set and applied. A commit keeps its data when any rule keeps it.
     Tips of branches, pinned commits and the one HEAD stands on keep theirs in any case. Only tensor data
@@ -92,7 +92,7 @@ def set_rules(
 
 @declare(
     "apply",
-    "let go what no rule keeps",
+    "drop what no rule keeps",
     example="mvcs retention apply --dry-run\nmvcs retention apply\nmvcs retention apply --remote origin",
     exits=(3, 4, 5, 6, 7),
     parent=command,

@@ -62,8 +62,8 @@ class Pace:
         while (left := self._free_from - self.clock()) > _SHORTEST_WAIT:
             if self.beside is not None and self.beside.is_gone():
                 raise ConflictError(
-                    f"process {self.beside.number} ended, beside which commits were stored anew",
-                    hint="run it again: it goes on behind what was verified",
+                    f"process {self.beside.number} ended, beside which commits were rewritten",
+                    hint="run it again: it continues behind what was verified",
                 )
             self.wait(min(left, _LONGEST_WAIT))
         self._looked = self.clock()

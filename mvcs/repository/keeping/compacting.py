@@ -175,10 +175,8 @@ def _left(found: StoredAnew) -> list[str]:
         return []
     unused, taken = sum(it.unused for it in found.left), sum(it.bytes for it in found.left)
     packs = "a pack" if len(found.left) == 1 else f"{len(found.left)} packs"
-    gone = (
-        f"of commits that nothing leads to any more, {as_size(taken)}, of which {as_size(unused)} of no use"
-    )
-    return [f"commits lean no longer on {packs} {gone}"]
+    gone = f"of commits that nothing leads to any more, {as_size(taken)}, of which {as_size(unused)} unused"
+    return [f"commits no longer depend on {packs} {gone}"]
 
 
 def _dropped(session: Session) -> frozenset[ObjectId]:

@@ -11,7 +11,7 @@ from mvcs.repository.session import Session
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
 
 Work = Callable[[Journal, frozenset[str]], StoringAnew]
-"""Makes what is to be done, which tells the journal of each pack, and leans on none of some packs."""
+"""Makes what is to be done, which tells the journal of each pack, and depends on none of some packs."""
 
 
 def pack_bytes(backend: Backend) -> tuple[int, int]:

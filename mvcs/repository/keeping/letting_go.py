@@ -151,7 +151,7 @@ class LettingGo:
         backend, ruling = self.kept.store.backend, self.plan.ruling
         if Ruling.of(backend) != ruling:
             raise ConflictError(
-                "rules or pins changed while commits were stored anew; nothing was dropped",
+                "rules or pins changed while commits were rewritten; nothing was dropped",
                 hint="run it again: it goes by what is in force now",
             )
         self._refuse_kept_meanwhile()
@@ -165,7 +165,7 @@ class LettingGo:
         kept = [short_id(revision.id) for revision in self._unkept if revision.id not in going]
         if kept:
             raise ConflictError(
-                f"something keeps commit {kept[0]} since commits are being stored anew; nothing was dropped",
+                f"something keeps commit {kept[0]} since commits are being rewritten; nothing was dropped",
                 hint="run it again: it goes by the branches, tags and HEAD of now",
             )
 

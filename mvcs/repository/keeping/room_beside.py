@@ -87,7 +87,7 @@ class RoomBeside:
             raise self._refusal(more)
 
     def _refusal(self, more: int) -> NoRoomError:
-        what = f"storing commits anew may take {as_size(more)}" if more else "commits are not stored anew"
+        what = f"rewriting commits may take {as_size(more)}" if more else "commits are not rewritten"
         found = NoRoomError(
             f"{what}, and store.max_bytes leaves no room for that "
             f"beside {as_size(self._free)} for commits to come",

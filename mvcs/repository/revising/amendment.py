@@ -104,7 +104,5 @@ class Amendment:
         if not names:
             return []
         remote = names[0].partition("/")[0]
-        seen = (
-            f"{short_id(self.old.id)} was pushed already, to {', '.join(names)}, and others may go on from it"
-        )
+        seen = f"{short_id(self.old.id)} was pushed to {', '.join(names)}, and others may continue from it"
         return [f"{seen}; 'mvcs push {remote} --force' puts the new one in its place"]

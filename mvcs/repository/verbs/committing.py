@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken
 
 _ANEW = (
-    "write it anew or move it away first; with --plain what cannot be read is kept as it is, byte for byte"
+    "write it again or move it away first; with --plain what cannot be read is kept as it is, byte for byte"
 )
 
 

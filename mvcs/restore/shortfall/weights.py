@@ -32,7 +32,10 @@ def _noise(found: Recorded) -> Reason | None:
     wanted = 2 * doubt / bound if bound > 0 else math.inf
     if wanted > _MOST:
         return Cause.NOISE, told
-    return Cause.NOISE, f"{told}: about {math.ceil(wanted**2):,} times as many batches would leave half"
+    return (
+        Cause.NOISE,
+        f"{told}: about {math.ceil(wanted**2):,} times as many batches make it half of the bound",
+    )
 
 
 def _doubt(evaluation: Mapping[str, float]) -> float:

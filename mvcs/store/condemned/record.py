@@ -62,7 +62,7 @@ class CondemnedRecord:
             CorruptionError: they are damaged.
             UnsupportedFormatError: a later version wrote them.
         """
-        what = "a record of condemned packs"
+        what = "a record of packs marked for deletion"
         number, kind, packs, time, author = as_list(unseal(_MAGIC, data, what, MAX_RECORD), what, 5)
         if kind not in set(Standing):
             raise UnsupportedFormatError(f"packs stand in a way {kind!r}", hint="upgrade mvcs")

@@ -194,7 +194,7 @@ def check_version(version: int, features: int, reserved: int) -> None:
     if (version, features, reserved) == (VERSION, 0, 0):
         raise UnsupportedFormatError(
             "a pack was written before format 1 was closed",
-            hint="check out what you need with the mvcs that wrote it, and commit that anew",
+            hint="check out what you need with the mvcs that wrote it, and commit that again",
         )
     if (version, features, reserved) != (VERSION, FEATURES, 0):
         raise UnsupportedFormatError(

@@ -43,7 +43,7 @@ def prove(entry: Entry, payload: Buffer, pieces: list[Piece]) -> None:
     found = decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
     if found != bytes(joined_bytes(piece.content for piece in pieces)):
         raise CorruptionError(
-            f"{len(pieces)} chunks encoded anew as '{entry.encoding.name}' decode to something else",
+            f"{len(pieces)} chunks encoded again as '{entry.encoding.name}' decode to something else",
             hint="nothing was changed; this machine, or this version of mvcs, is at fault: please report it",
         )
 

@@ -153,7 +153,7 @@ def _from_elsewhere(
     made = _joined([one.data for one in entries], [one.placed for one in entries], told)
     if _footer(made, name) is None:
         return None
-    return RebuiltPack(made, False, "what could be had of its contents was encoded anew")
+    return RebuiltPack(made, False, "what could be had of its contents was encoded again")
 
 
 def _footer(data: bytes, name: str) -> Footer | None:
@@ -188,7 +188,7 @@ def _without_footer(
     end = whole[-1].offset + whole[-1].length
     turned = turned_back(data[end:], lambda tried: _is_footer(tried, end, name))
     if turned is not None and name_of(data[:end] + turned) == name:
-        return RebuiltPack(data[:end] + turned, True, "a flipped bit of its footer was turned back")
+        return RebuiltPack(data[:end] + turned, True, "a flipped bit of its footer was corrected")
     # What waits for its base would be left out: it may come yet.
     if len(found.entries) < len(whole) or _footer(made, name) is None:
         return None

@@ -72,7 +72,7 @@ class BackgroundCompaction:
             "; ".join(line.removeprefix("mvcs: error: ") for line in lines[-_LINES:])
             or f"it ended with {process.returncode}"
         )
-        _logger.warning("the compaction in the background failed, and the run goes on: %s", why)
+        _logger.warning("the compaction in the background failed, and the run continues: %s", why)
         LocalCompaction(Process.current(), failure=why).keep(self._repo.local_records)
 
     def _lines(self) -> list[str]:

@@ -60,7 +60,7 @@ class Resumed:
     damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = {"exact": self.exact, "bounded": self.bounded, "starting anew": self.anew}
+        parts = {"exact": self.exact, "bounded": self.bounded, "starting from the beginning": self.anew}
         told = "; ".join(f"{name}: {', '.join(found)}" for name, found in parts.items() if found)
         step = self.commit.step
         text = f"resumed after step {step} from the {self.layer} layer of commit {self.commit.short} ({told})"

@@ -45,7 +45,7 @@ def restored(repo: Repository, commit: str) -> Restored:
         found = error
     # Outside of the handler: what went on inside the store says no more than its message does.
     raise CorruptionError(
-        f"the run cannot go on from commit {commit[:ABBREVIATED]}: {found.message}",
+        f"the run cannot continue from commit {commit[:ABBREVIATED]}: {found.message}",
         hint=_with_way_on(repo, islice(repo.log(commit), 1, None), found),
     )
 
@@ -68,7 +68,7 @@ def found_tip(repo: Repository, line: Line, wanted: str | None) -> CommitInfo | 
             raise
         found = error
     raise CorruptionError(
-        f"the run cannot go on on branch '{branch}': {found.message}",
+        f"the run cannot continue on branch '{branch}': {found.message}",
         hint=_with_way_on(repo, _where_it_was(repo, branch), found),
     )
 
@@ -95,7 +95,7 @@ def _way_on(repo: Repository, before: Iterable[CommitInfo]) -> str:
             if repo.is_whole(info.id):
                 return (
                     f"step {info.step}, commit {info.short}, is the newest before it that is whole: "
-                    f"after 'mvcs branch NAME {info.short}', branch='NAME' goes on from there"
+                    f"after 'mvcs branch NAME {info.short}', branch='NAME' continues from there"
                 )
     if not looked:
         return "no other state of a run is before it whose data were not dropped"
@@ -118,7 +118,7 @@ def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:
         hint="resume on a branch whose commits come from this hook"
         if run is None
         else f"step {run.step} of a run is commit {run.short}: after 'mvcs branch NAME {run.short}', "
-        "branch='NAME' goes on from there; or 'mvcs reset "
+        "branch='NAME' continues from there; or 'mvcs reset "
         f"{run.short}' takes what was committed since off this branch, and leaves files alone",
     )
 

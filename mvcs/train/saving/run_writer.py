@@ -99,7 +99,7 @@ class Line:
         if found is None:
             return self._first()
         if found.name != self.branch:
-            _logger.warning("this run goes on on '%s', where it went when it lost a race", found.name)
+            _logger.warning("this run continues on '%s', where it went when it lost a race", found.name)
         self.branch = found.name
         tip = self._repo.resolve(found.name)
         self.run.take_over(tip, found.name)
@@ -138,8 +138,8 @@ class Line:
         tip = self._repo.resolve(branch)
         if tip.run is not None and tip.step is not None and step <= tip.step:
             _logger.warning(
-                "branch '%s' holds step %d of a run, commit %s: this run starts anew behind it, as nothing "
-                "was resumed; resume() goes on from there, and branch='NAME' keeps the two apart",
+                "branch '%s' holds step %d of a run, commit %s: this run begins at its start behind it, as "
+                "nothing was resumed; resume() continues from there, and branch='NAME' keeps the two apart",
                 *(branch, tip.step, tip.short),
             )
 

@@ -90,7 +90,8 @@ class RunIdentity:
         later = self._repo.resolve(last) if isinstance(last, str) and last in names else None
         if later is not None and later.run == tip.run and later.time > tip.time:
             _logger.warning(
-                "run %s goes on from step %s on '%s'; it has step %s on '%s': branch='%s' goes on from there",
+                "run %s continues from step %s on '%s'; it has step %s on '%s': "
+                "branch='%s' continues from there",
                 *(tip.run, tip.step, branch, later.step, last, last),
             )
 

@@ -114,7 +114,7 @@ def _wrong(part: object, saved: object) -> Iterator[str]:
 def _instead(part: object) -> str:
     if isinstance(part, nn.Module | torch.optim.Optimizer):
         return "or begin a run of its own in a folder of its own: mvcs.open_or_init(FOLDER)"
-    return "or leave it out and pass another one by a new name, as extra={'new': ...}: that starts anew"
+    return "or leave it out and pass another one by a new name, which starts fresh, as extra={'new': ...}"
 
 
 def _loads_plainly(module: nn.Module) -> bool:

@@ -65,7 +65,7 @@ def load(name: str, part: Stateful, saved: dict[str, Any], source: str) -> None:
     try:
         part.load_state_dict(_copied(settings_placed(saved, part), part))
     except Exception as error:
-        raise _refused(name, source, error, "parts may be loaded by half: make all of them anew") from error
+        raise _refused(name, source, error, "parts may be loaded by half: make all of them again") from error
     keep_exact(name, part, saved, source)
 
 

@@ -250,7 +250,7 @@ def keep_exact(name: str, part: object, given: object, source: str) -> None:
             raise UsageError(
                 f"{source} does not fit the {name}: its load_state_dict makes of '{place}', "
                 f"{_described(right)}, {_described(now)}",
-                hint="parts may be loaded by half: make all of them anew",
+                hint="parts may be loaded by half: make all of them again",
             )
         others = {id(now): right for _, now, right in changed if not isinstance(now, int | float | None)}
         for optimizer in optimizers if others else ():

@@ -198,7 +198,7 @@ class Parts:
             if is_checked(part):
                 load(name, part, saved, source)
         elif part is not None:
-            _logger.warning("%s holds no %s state: the %s starts anew", source, name, name)
+            _logger.warning("%s holds no %s state: the %s starts from the beginning", source, name, name)
         elif saved is not None:
             _logger.warning("%s holds a %s state that nothing here takes over", source, name)
 
@@ -210,7 +210,7 @@ class Parts:
             if name in saved and not isinstance(current, Stateful | torch.Generator):
                 self.extra[name] = placed_like(saved[name], current)
             elif starts_anew(current, saved.get(name)):
-                _logger.warning("%s holds no extra '%s': it starts anew", source, name)
+                _logger.warning("%s holds no extra '%s': it starts from the beginning", source, name)
             elif isinstance(current, torch.Generator):
                 current.set_state(saved[name])
             elif isinstance(current, Stateful) and is_checked(current):

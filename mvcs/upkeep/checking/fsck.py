@@ -268,7 +268,7 @@ class Fsck:
         if before:
             packs = "1 pack" if len(before) == 1 else f"{len(before)} packs"
             self.notes.append(
-                f"{packs} ({as_size(sum(before))}) of commits stored anew are left: "
+                f"{packs} ({as_size(sum(before))}) of commits rewritten are left: "
                 "'mvcs gc' deletes what nothing needs"
             )
 

@@ -129,7 +129,7 @@ class RefCheck:
                 f"record {number} of '{name}', which was seen here, {state}: it was set back",
                 hint=f"copy '{FOLDER}/{kind}/{encode_name(name)}/{record_name(number)}' "
                 "from a clone or a backup; "
-                f"to go on from what is there, {self.seen.how_to_forget()}",
+                f"to continue from what is there, {self.seen.how_to_forget()}",
             )
             self.report("ref", f"{kind}/{name}", error)
 

@@ -203,7 +203,7 @@ class _Collection:
             lost = "a commit that only the past of a branch or of HEAD leads to cannot be read"
             notes.append(f"{lost}, so every pack is kept: {reach.unread.message}; {mend}")
         notes += (
-            f"record {number} of condemned packs cannot be read: what was condemned before it waits anew "
+            f"record {number} of marked packs cannot be read: what was marked before it waits again "
             f"({error.message})"
             for number, error in self._collector.log.unread.items()
         )

@@ -78,11 +78,11 @@ class EndedElsewhere:
         try:
             brought = self._brought(endings, there)
         except MvcsError as error:  # others may have it
-            self.note(f"what was stored anew in {source.name} was not taken: {error.message}")
+            self.note(f"what was rewritten in {source.name} was not taken: {error.message}")
             return
         for message in dict.fromkeys(error.message for error in brought.refused.values()):
-            self.note(f"what was stored anew in {source.name} is of no use: {message}")
-        how = f"copied from {source.name}, where commits are stored anew"
+            self.note(f"what was rewritten in {source.name} is unused: {message}")
+        how = f"copied from {source.name}, where commits are rewritten"
         self.mended += [Mended(pack_path(name), how, size) for name, size in sorted(brought.copied.items())]
 
     def _brought(self, endings: OtherEndings, there: TransferSide) -> Brought:

@@ -172,7 +172,7 @@ class PackRepair:
             except NotFoundError:
                 continue
             except (*_UNFIT, StorageError) as error:
-                self.note(f"'{key.path}' of {source.name} is of no use: {error.message}")
+                self.note(f"'{key.path}' of {source.name} is unused: {error.message}")
         return None
 
     def _take(self, copy: Copy) -> None:

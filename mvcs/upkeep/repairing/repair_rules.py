@@ -47,7 +47,7 @@ class RuleRepair:
         if unknown_rules or (unknown_pins and rules.numbers()):
             self._fill(rules, lambda number: RuleRecord(number, KEEP_ALL, now_microseconds(), self.author))
             what = "rules" if unknown_rules else "pins"
-            self.note(f"{what} were lost: everything is kept until 'mvcs retention set' says anew what stays")
+            self.note(f"{what} were lost: everything is kept until 'mvcs retention set' sets rules again")
 
     def _is_unknown(self, row: Rows) -> bool:
         """Turn flipped bits back, take out what stays damaged, and tell whether anything is missing."""

@@ -8,7 +8,7 @@ from mvcs.store import Backend, turned_back
 from mvcs.upkeep.repairing.set_aside import SetAside
 
 RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
-FLIPPED = "a flipped bit was turned back"
+FLIPPED = "a flipped bit was corrected"
 
 
 @dataclass

@@ -76,7 +76,7 @@ def test_what_was_continued_lossily_stays_known(repo: Repository) -> None:
     tip, path = repo.head().id, repo.top / "a.safetensors"
     path.unlink()
     repo.restore_files([path])
-    lossy = repo.commit_files([path], message="went on")
+    lossy = repo.commit_files([path], message="continued")
     assert (lossy.lineage_exact, lossy.restored_from) == (False, tip)
     for info in (repo.amend(message="still"), repo.amend([repo.top / "b.safetensors"])):
         assert (info.lineage_exact, info.restored_from) == (False, tip)

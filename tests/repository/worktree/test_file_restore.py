@@ -69,7 +69,7 @@ def test_a_restored_bounded_file_is_known_to_be_lossy(repo: Repository, tmp_path
     path.unlink()
     repo.restore_files([path], rev="main")
     assert path.read_bytes() != exact
-    info = repo.commit_files([path], message="went on")
+    info = repo.commit_files([path], message="continued")
     assert (info.lineage_exact, info.restored_from) == (False, tip)
 
 

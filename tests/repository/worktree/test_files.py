@@ -199,7 +199,7 @@ def test_a_commit_that_continues_from_lossy_values_says_so(work: Path) -> None:
         origin = lossy_commit(repo, path)
         edit(path)
         expected = save(load_file(path))
-        info = repo.commit_files([path], message="goes on", bins=16)
+        info = repo.commit_files([path], message="continues", bins=16)
         assert (info.exactness, info.lineage_exact, info.restored_from) == ("bounded", False, origin)
         assert info.errors["snap-back"]["retained"] >= 0.9
         path.unlink()
@@ -231,7 +231,7 @@ def test_the_mark_outlives_an_interrupted_checkout(work: Path) -> None:
             replaced = True
             edit(path)
             with Repository.open(work) as repo:
-                info = repo.commit_files([path], message="goes on", bins=16)
+                info = repo.commit_files([path], message="continues", bins=16)
                 assert (info.exactness, info.lineage_exact) == ("bounded", False), allowed
             break
         assert stopped
@@ -246,7 +246,7 @@ def test_a_file_that_is_not_in_the_next_commit_keeps_its_mark(work: Path) -> Non
         # Nothing tells where a stranger behind a bounded commit comes from.
         assert repo.commit_files([other], message="other", only=True).lineage_exact is None
         edit(path)
-        info = repo.commit_files([path], message="goes on", bins=16)
+        info = repo.commit_files([path], message="continues", bins=16)
         assert (info.exactness, info.restored_from) == ("bounded", origin)
 
 

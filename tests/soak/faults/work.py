@@ -71,7 +71,7 @@ def commit_bounded(repo: Repository) -> str:
 
 
 def amend(repo: Repository) -> str:
-    return repo.amend(message="said anew", metrics={"loss": 0.25}).id
+    return repo.amend(message="said again", metrics={"loss": 0.25}).id
 
 
 def compact(repo: Repository) -> None:

@@ -50,8 +50,10 @@ def test_a_run_that_resumed_nothing_is_told_what_it_starts_behind(
         with Checkpointer(repo, *run.parts, **run.options, every=3) as checkpointer:
             tip = repo.resolve("HEAD").short if later else ""
             train(checkpointer, run, range(1))
-            said = f"branch 'main' holds step 2 of a run, commit {tip}: this run starts anew behind it, as "
-            said += "nothing was resumed; resume() goes on from there, and branch='NAME' keeps the two apart"
+            said = (
+                f"branch 'main' holds step 2 of a run, commit {tip}: this run begins at its start behind it, "
+                "as nothing was resumed; resume() continues from there, and branch='NAME' keeps the two apart"
+            )
             assert warnings_of(caplog) == later * [said]
             train(checkpointer, run, range(1, 3))
     assert len(warnings_of(caplog)) == 1

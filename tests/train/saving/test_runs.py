@@ -165,7 +165,7 @@ def test_later_steps_on_another_branch_are_told(tmp_path: Path, caplog: pytest.L
             train(hook, run, range(2, 4))
         with checkpointer(repo, Run()) as again:
             assert again.resume() == 2
-        assert "it has step 3 on 'main': branch='main' goes on from there" in caplog.text
+        assert "it has step 3 on 'main': branch='main' continues from there" in caplog.text
         with checkpointer(repo, Run(), branch="main") as again:
             assert again.resume() == 4
 
@@ -183,7 +183,7 @@ def test_behind_a_commit_of_something_else_the_way_on_is_named(tmp_path: Path) -
             again.resume()
         made = f"step 1 of a run is commit {newest.short}: after 'mvcs branch NAME {newest.short}'"
         on_it = f"or 'mvcs reset {newest.short}' takes what was committed since off this branch"
-        there = f"{made}, branch='NAME' goes on from there"
+        there = f"{made}, branch='NAME' continues from there"
         assert caught.value.hint == f"{there}; {on_it}, and leaves files alone"
         repo.create_branch("on", newest.short)
         with checkpointer(repo, Run(9), final=False, branch="on") as again:

@@ -199,7 +199,7 @@ def test_a_scaler_that_was_not_enabled_starts_anew(
     assert run.restored is not None
     assert "scaler" in run.restored.anew
     assert "scaler" not in run.restored.exact
-    assert "holds no scaler state: the scaler starts anew" in caplog.text
+    assert "holds no scaler state: the scaler starts from the beginning" in caplog.text
 
 
 class Choosy:

@@ -182,7 +182,7 @@ class Sensitivity:
         except Exception as error:  # noqa: BLE001 - devices raise errors of many kinds
             self._averages.clear()
             self._devices = _Devices()
-            _logger.warning("gradients are averaged anew, since %s", described(error))
+            _logger.warning("gradients are averaged again, since %s", described(error))
 
     @torch.no_grad()
     def _read(self) -> None:
