@@ -50,7 +50,7 @@ class Optimizers:
         known = self._known()
         found = {}
         for name, optimizer in self._optimizers():
-            names, _, _ = _called(optimizer, known)
+            names = _called(optimizer, known)[0] if optimizer is not None else []
             strides = list(_strides(_part(state, name), ()))
             if strides or any(one is not None for group in names for one in group):
                 found[name] = {_NAMES: names, _STRIDES: strides}
@@ -73,13 +73,11 @@ class Optimizers:
         known = self._known()
         for name, optimizer in self._optimizers():
             saved, said = _part(state, name), told.get(name)
-            if (
-                said is None
-                or not isinstance(saved, Mapping)
-                or not isinstance(saved.get("param_groups"), list)
-            ):
+            if said is None or not isinstance(saved, Mapping):
                 continue
             names = _read(name, saved, said, source)
+            if optimizer is None:
+                continue
             here, own, first = _called(optimizer, known)
             there = [[first.get(id(own.get(str(one))), one) for one in group] for group in names]
             if there == here or _are_renamed(name, there, here, source):
@@ -112,11 +110,11 @@ class Optimizers:
             )
         self._added = []
 
-    def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
+    def _optimizers(self) -> Iterator[tuple[str, Optimizer | None]]:
+        """Yield the parts that are optimizers or wrap some, with the one whose parameters they have."""
         for name, part in self._parts.items():
-            inner = innermost(part) if name == "optimizer" or isinstance(part, Optimizer) else None
-            if inner is not None:
-                yield name, inner
+            if (name == "optimizer" or isinstance(part, Optimizer)) and optimizers_in(part):
+                yield name, innermost(part)
 
     def _known(self) -> dict[str, torch.Tensor]:
         """Return the parameters of all modules by their paths in a state, tied ones by each of theirs."""

@@ -383,7 +383,7 @@ class Odd(torch.optim.Optimizer):
                         "called": "a name",
                         "pair": (torch.ones(2, dtype=torch.int32), "text"),
                         "list": [torch.full((2,), 1 / 3), None, 5, {"deep": torch.full((2,), 1 / 7)}],
-                        "Q": torch.linalg.qr(torch.rand(6, 6, dtype=torch.float64))[0].t(),
+                        "Q": torch.linalg.qr(torch.rand(6, 6, dtype=torch.float64))[0],
                     }
                 state["step"] += 1
                 state["codes"][state["mask"]] += 1
@@ -482,6 +482,7 @@ def test_what_is_wrapped_is_put_back_as_well(repo: Repository, wrapped: Any) -> 
                 run.after_step(0)
         found.append([flat(one.state_dict()) for one in inner])
         assert found[-1][0][".state.0.sum"][0] is torch.float64
+        assert found[-1][0][".state.0.Q"][2] == (1, 6)
     assert found[0] == found[1]
 
 
