@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
@@ -16,7 +16,8 @@ import fsspec
 import pytest
 
 KEY, SECRET, BUCKET = "testkey", "testsecret", "mvcs-test"
-TRIES = 200
+TRIES = 3000  # a tenth of a second each: a safety net, not a limit
+STARTS = 3  # another process may take a free port first
 
 
 @dataclass(frozen=True)
@@ -51,25 +52,35 @@ def find(name: str) -> str:
 
 
 @contextmanager
-def running(command: list[str], folder: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        wait_until_up(process, port, folder / "log")
-        yield
-    finally:
-        process.kill()
-        process.wait()
+def running(
+    command_for: Callable[[list[int]], list[str]], count: int, folder: Path, environment: dict[str, str]
+) -> Iterator[Server]:
+    """Start a server on so many free ports; clients ask the first."""
+    log = folder / "log"
+    for _ in range(STARTS):
+        ports = free_ports(count)
+        with log.open("wb") as written:
+            command = command_for(ports)
+            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=written, stderr=written)
+        try:
+            if is_up(process, ports[0]):
+                yield Server(ports[0])
+                return
+        finally:
+            process.kill()
+            process.wait()
+    pytest.fail(f"the server does not start: {log.read_text()[-2000:]}")
 
 
-def wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def is_up(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until a server answers; tell whether it does."""
     for _ in range(TRIES):
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.1)
-            pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+            return False
         if answers(port):
-            return
-    pytest.fail(f"the server does not answer: {log.read_text()[-2000:]}")
+            return True
+    return False
 
 
 def answers(port: int) -> bool:
@@ -101,26 +112,26 @@ def seaweed(folder: Path, environment: dict[str, str]) -> Iterator[Server]:
         "admin.port",
         "admin.port.grpc",
     )
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
     command = [find("weed"), "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
     command += ["-master.telemetry=false", "-admin.ui=false", "-webdav=false", f"-bucket={BUCKET}"]
-    command += [
-        "-s3.port.iceberg=0",
-        "-s3.port.lance=0",
-        *(f"-{name}={port}" for name, port in ports.items()),
-    ]
-    with running(command, folder, ports["s3.port"], environment):
-        yield Server(ports["s3.port"])
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+
+    def on(ports: list[int]) -> list[str]:
+        return [*command, *(f"-{name}={port}" for name, port in zip(names, ports, strict=True))]
+
+    with running(on, len(names), folder, environment) as server:
+        yield server
 
 
 @contextmanager
 def rclone(folder: Path, environment: dict[str, str]) -> Iterator[Server]:
-    (port,) = free_ports(1)
     (folder / "data" / BUCKET).mkdir(parents=True)
-    command = [find("rclone"), "serve", "s3", "--config", str(folder / "none"), "--addr", f"127.0.0.1:{port}"]
+    command = [find("rclone"), "serve", "s3", "--config", str(folder / "none")]
     command += ["--auth-key", f"{KEY},{SECRET}", str(folder / "data")]
-    with running(command, folder, port, environment):
-        yield Server(port)
+    with running(
+        lambda ports: [*command, "--addr", f"127.0.0.1:{ports[0]}"], 1, folder, environment
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
