@@ -10,7 +10,9 @@ from tests.compaction.histories import History, anew, check, collect, grow, made
 from tests.repository.states import content, state
 
 COMMITS = 6
-HANGS = pytest.mark.parametrize("hangs", [False, True], ids=["shorter", "hanging"])
+HANGS = pytest.mark.parametrize(
+    "hangs", [pytest.param(False, marks=pytest.mark.slow), True], ids=["shorter", "hanging"]
+)
 
 
 @pytest.fixture

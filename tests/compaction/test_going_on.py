@@ -79,7 +79,7 @@ def test_it_stops_at_some_change_and_goes_on(history: History, tmp_path: Path, *
     changes = whole_changes(history, tmp_path / "whole", hangs=hangs)
     found = [
         stop_and_go_on(history, tmp_path / "copy", allowed, hangs=hangs)
-        for allowed in range(3, changes, changes // 4)
+        for allowed in range(3, changes, changes // 3)
     ]
     assert found[0] == 0
     assert max(found) > 3

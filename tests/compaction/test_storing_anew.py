@@ -26,7 +26,9 @@ from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 
 COMMITS = 9
-BOTH = pytest.mark.parametrize("bounded", [False, True], ids=["exact", "bounded"])
+BOTH = pytest.mark.parametrize(
+    "bounded", [pytest.param(False, marks=pytest.mark.slow), True], ids=["exact", "bounded"]
+)
 
 
 @BOTH

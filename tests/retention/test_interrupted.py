@@ -17,7 +17,7 @@ from tests.store.faults import Disk, FaultyBackend, Stopped, full_disk
 
 COMMITS, ROWS = 6, 60
 KEPT = {300, 400, 500}
-POINTS = 10
+POINTS = 5
 
 
 @pytest.fixture(scope="module")
