@@ -14,7 +14,7 @@ from torch import nn
 
 from mvcs.checkpoint import MODEL
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
-from mvcs.errors import EvaluationError, MvcsError, UsageError, real, whole
+from mvcs.errors import EvaluationError, MvcsError, UsageError, real, some_of, whole
 from mvcs.objects import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
@@ -45,6 +45,7 @@ from mvcs.train.evaluation.state_names import averages_of, tensors_of
 
 _logger = logging.getLogger("mvcs.train")
 
+_NAMED: Final = 6
 _RARELY: Final = 16  # commits between looks at whether an evaluation sees what it is given
 LAST_SECONDS: Final = 10.0
 """A run that was told to end judges a candidate where that takes less.
@@ -177,6 +178,7 @@ class Chooser:
         self._evaluator = evaluator = next(iter(self._evaluators.values()), None)
         self._checked_parts: Mapping[Path, str] | None = None
         self._averages, self._is_told = set[str](), False
+        self._unused = set[tuple[str, Path]]()
         self._seconds = seconds
         self._noise = SamplingNoise(search)
         self._took, self._is_last = 0.0, False
@@ -256,7 +258,7 @@ class Chooser:
             return self.unmeasured()
         began, spent, self._is_last = perf_counter(), self._spent, is_last
         try:
-            choice = self._chosen(step, trials)
+            choice = self._chosen_of_used(step, trials)
             choice = replace(choice, told=self._told(choice, trials.state.get("extra") or {}))
         except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
             choice = self._unsearched(evaluator, error, trials)
@@ -265,6 +267,16 @@ class Chooser:
         if is_last and choice.quantizer is None and choice.failure is None:
             choice = replace(choice, notes=(_ONE_TRIED, *choice.notes))
         return replace(choice, seconds=seconds, evaluations=self._spent - spent)
+
+    def _chosen_of_used(self, step: int, trials: Trials) -> Choice:
+        """Search, and begin again without what was found to be used by no evaluation."""
+        while True:
+            try:
+                return self._chosen(step, trials)
+            except _UnusedError as error:
+                self._unused |= error.weights.items()
+                some = some_of(sorted(error.weights), _NAMED)
+                _logger.warning("evaluate does not use %s: they are kept exactly", some)
 
     def _told(self, choice: Choice, extra: Mapping[str, object]) -> str:
         """Return what each part of a state gets, as a commit records it, and tell it once."""
@@ -317,11 +329,12 @@ class Chooser:
 
         Once a run was told to end there is time for the first alone.
         """
-        parts = []
+        parts, unused = [], dict(self._unused)
         for name, evaluator in self._evaluators.items():
             value, place = _within_state(state, name)
             if value is not None:  # as it is of a commit of weights alone
-                parts.append(Part(name, evaluator, place, dict(tensors_of(value, place))))
+                used = {path: one for path, one in tensors_of(value, place) if path not in unused.values()}
+                parts.append(Part(name, evaluator, place, used))
         if self._is_last or MODEL not in self._evaluators:
             return parts[:1] if self._is_last else parts
         others = {*self._evaluators} | {name for name, wanted in self._measure.items() if not wanted}
@@ -329,8 +342,8 @@ class Chooser:
         tensors = dict(tensors_of(state.get("extra"), ("extra",)))
         for name, names in averages_of(model.module, state.get("extra") or {}, wanted).items():
             if not any(f"{name}.".startswith(f"{other}.") for other in others):
-                own = {path: tensors[path] for path in names}
-                parts.append(Part(name, model, (), own, names))
+                own = {path: other for path, other in names.items() if other not in unused}
+                parts.append(Part(name, model, (), {path: tensors[path] for path in own}, own))
                 self._averages.add(name)
         return parts
 
@@ -396,13 +409,18 @@ class Chooser:
 
         Raises:
             BlindError: it does not.
+            _UnusedError: it does not use some weights.
         """
-        doubt = part.evaluator.look_for_blindness(step, baseline, part.weights(restored), part.own)
+        weights = part.weights(restored)
+        doubt = part.evaluator.look_for_blindness(step, baseline, weights, part.own)
         if doubt is not None:
             self._looked[part.name] = 0
             asked = self._goal.doubt(baseline)  # by the wrong goal, what is bad is better
             doubt = f"{doubt}; {asked}" if asked else doubt
             raise BlindError(doubt, baseline, part.evaluator.bound)
+        unused = part.evaluator.unused(step, baseline, weights, part.own)
+        if unused:
+            raise _UnusedError({name: weights.places[name] for name in unused & weights.places.keys()})
 
     def _searched(
         self, part: Part, step: int, epsilon: float, chosen: "_Chosen", baseline: Baseline
@@ -478,6 +496,14 @@ class BlindError(MvcsError):
     def __init__(self, doubt: str, baseline: Baseline, bound: Bound) -> None:
         super().__init__(doubt)
         self.baseline = Evaluation(0.0, baseline.value, None, None, 0, 1.0, bound.goal)
+
+
+class _UnusedError(Exception):
+    """Weights, by the names of parameters, that an evaluation does not use."""
+
+    def __init__(self, weights: Mapping[str, Path]) -> None:
+        super().__init__()
+        self.weights = weights
 
 
 @dataclass(frozen=True)

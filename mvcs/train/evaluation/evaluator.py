@@ -1,13 +1,16 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, get_args
+from weakref import WeakSet
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.objects import Path, path_text
@@ -29,6 +32,7 @@ from mvcs.train.evaluation.state_names import names_of, tensors_of
 from mvcs.train.state.stateful import ModelProvider, Stateful
 
 OnFailure = Literal["exact", "unchecked"]
+_GROUPS: Final = 8  # parts of a model that are looked at by themselves
 _BAD: Final = 1.0, 4.0  # times the size of the weights; some models mind the first no more than their own
 
 
@@ -147,6 +151,7 @@ class Evaluator:
         self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._given = given or [model]
+        self._called = WeakSet[nn.Module]()
         self._opened: _Place | None = None
 
     def __enter__(self) -> Self:
@@ -177,8 +182,12 @@ class Evaluator:
             EvaluationError: the evaluation failed, or trains the model.
             UsageError: it gives nothing finite to compare with, or something else the second time.
         """
-        with self._counted(), self.measuring(step, weights) as measured:
-            found = Baseline.measure(measured)
+        noted = register_module_forward_pre_hook(lambda module, _: self._called.add(module))
+        try:
+            with self._counted(), self.measuring(step, weights) as measured:
+                found = Baseline.measure(measured)
+        finally:
+            noted.remove()
         again = (0 if self._repeated else 1) if repeat is None else repeat
         if again:
             self._repeat(step, found, weights, again)
@@ -222,6 +231,29 @@ class Evaluator:
         except UsageError as error:
             return f"an evaluation depends on those before it: {error.message}"
         return None
+
+    def unused(
+        self, step: int, baseline: Baseline, weights: Weights, own: Weights | None = None
+    ) -> frozenset[str]:
+        """Return the names of weights that an evaluation does not use; see `look_for_blindness`.
+
+        Those of modules that were called are used. Others are made bad, together with what stands in the same
+        part of the model, as a weight may be used without its module.
+        """
+        groups: dict[str, dict[str, torch.Tensor]] = defaultdict(dict)
+        for place, module in self.module.named_modules():
+            for last, _ in module.named_parameters(recurse=False) if module not in self._called else ():
+                name = f"{place}.{last}" if place else last
+                if name in weights:
+                    groups[name.split(".")[0]][name] = weights[name]
+        if len(groups) > _GROUPS:
+            groups = {"": {name: value for group in groups.values() for name, value in group.items()}}
+        found = set[str]()
+        for group in groups.values():
+            bad = {**(own or {}), **OtherWeights(group)}
+            with suppress(EvaluationError, UsageError):
+                found |= group.keys() if self.judge(step, bad, baseline).is_same else set()
+        return frozenset(found)
 
     def judge(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool = False) -> Verdict:
         """Evaluate the model holding `weights` and compare it with the baseline.

@@ -202,3 +202,31 @@ def test_one_that_begins_to_remember_later_is_found(repo: Repository) -> None:
     assert "depends on those before it" in (commits[17].not_evaluated or "") or "quite other weights" in (
         commits[17].not_evaluated or ""
     )
+
+
+class Twofold(nn.Module):
+    """A net that is evaluated, a head that is not, and a weight that is used without its module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.head, self.scale = evaluations.make(), nn.Linear(12, 40), nn.Embedding(4, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x) * self.scale.weight[:, :1].square().mean()
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "inshrinkerator"}, {"replica": Twofold}])
+def test_weights_that_an_evaluation_does_not_use_are_exact(
+    options: dict[str, Any], repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run()
+    run.model = Twofold()
+    run.optimizer = torch.optim.AdamW(run.model.parameters(), lr=1e-2)
+    train(repo, run, 10, max_degradation=0.1, **options)
+    restored = repo.restore(prefer_exact=False).state["model"]
+    exact = repo.checkout(exact=True)["model"]
+    assert torch.equal(restored["head.weight"], exact["head.weight"])
+    assert not torch.equal(restored["net.0.weight"], exact["net.0.weight"])
+    assert not torch.equal(restored["scale.weight"], exact["scale.weight"])
+    told = [text for text in caplog.messages if "does not use" in text]
+    assert told == ["evaluate does not use head.bias, head.weight: they are kept exactly"]
