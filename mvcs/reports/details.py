@@ -101,7 +101,7 @@ class FileInfo(Report):
 
     Attributes:
         path: from the top of the repository.
-        format: "safetensors", "torch", "npz" or "opaque".
+        format: "safetensors", "torch", "npz", "binary" or "opaque".
         bytes: of what it holds.
     """
 

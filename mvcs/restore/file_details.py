@@ -18,7 +18,7 @@ class FileDetails(Report):
     Attributes:
         commit: whose it is.
         path: where it lies.
-        format: "safetensors", "torch", "npz", "opaque", "folder", or "part" of a state.
+        format: "safetensors", "torch", "npz", "binary", "opaque", "folder", or "part" of a state.
         raw_bytes: bytes of its tensors and blobs.
         tensors: of a file of tensors, or of a part.
         values: numbers and texts beside them.

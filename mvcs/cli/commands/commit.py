@@ -78,16 +78,14 @@ class Options(QuantizerOptions):
     "--only", is_flag=True, help="Commit exactly what is named; the last commit's other files leave."
 )
 @click.option("--replace", is_flag=True, help="What is new takes the place of what it is stored near.")
-@click.option(
-    "--plain", is_flag=True, help="Keep what cannot be read as a checkpoint as it is, byte for byte."
-)
+@click.option("--plain", is_flag=True, help="Keep a damaged file as it is, byte for byte.")
 @click.option("--allow-empty", is_flag=True, help="Commit also where nothing is new.")
 @author_option
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
 
     A FILE is a .safetensors or .npz file, one of torch.save by any name, or a folder of them.
-    Other files of a folder are kept as they are, byte for byte; with --plain so is any FILE.
+    All come back byte for byte. Other files are kept as they are; with --plain so are damaged ones.
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
     What is gone from a FOLDER that is named leaves the commit. What a line of .mvcsignore matches in it,
     as in a .gitignore, is left out, but for what the last commit has. Links and modes are not kept.

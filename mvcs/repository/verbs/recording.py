@@ -126,12 +126,12 @@ class Recording(Committing):
             tried: what was measured: the commit continues the same commit, and records the same files.
             only: record exactly these.
             replaces: what is new takes the place of what it is stored near.
-            plain: keep files that cannot be read as checkpoints as they are, byte for byte.
+            plain: keep files that are not what their suffixes say as they are, byte for byte.
             allow_empty: commit also where content, step and metrics are those of the commit before.
             quantizer: how it is bounded; else exact.
 
         Raises:
-            FileFormatError: files are no checkpoints, and `plain` is false; the error names each.
+            FileFormatError: files are not what their suffixes say, without `plain`; the error names each.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
                 Or a file is not the one that was tried.
             CorruptionError: the store has not all of a file that is to be kept.

@@ -49,7 +49,7 @@ class Revising(Recording):
             author: who commits.
             only: record exactly these files.
             replaces: what is new takes the place of what it is stored near.
-            plain: keep files that cannot be read as checkpoints as they are, byte for byte.
+            plain: keep files that are not what their suffixes say as they are, byte for byte.
             everything: without paths, record HEAD's files as they are now.
             quantizer: how the files are bounded; with no path HEAD's.
 
