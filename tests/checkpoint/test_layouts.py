@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from torch.utils.serialization import config
 
 from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.formats.layout import _mend_checksums
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.written_files import write_file
-from mvcs.errors import CorruptionError, MvcsError
+from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.exact_tensors import ExactTensor
@@ -273,7 +274,6 @@ def test_what_is_deflated_is_deflated_again(tmp_path):
         layout_of([0, 0, None]),
         layout_of([0, 0, None, 0, 0, 10, 9, 9]),
         layout_of([0, 0, None, 0, 1 << 40, 9, 9, 9]),
-        layout_of([0, 0, None, 0, 0, 9, 9, 9]),
         layout_of(*[[0, 0, None, 0]] * 99),
         layout_of(5),
     ],
@@ -281,6 +281,28 @@ def test_what_is_deflated_is_deflated_again(tmp_path):
 def test_a_layout_that_does_not_fit_is_corruption(tmp_path, layout):
     with pytest.raises(CorruptionError):
         with_layout(layout, tmp_path)
+
+
+def test_a_stream_that_comes_out_otherwise_is_said_to(tmp_path):
+    with pytest.raises(UnsupportedFormatError, match="zlib of here"):
+        with_layout(layout_of([0, 0, None, 0, 0, 9, 9, 9]), tmp_path)
+
+
+@pytest.mark.parametrize("field", [16, 20, 24, 28, 30, 32, 42])
+@pytest.mark.parametrize("number", [0, 1, 60, 1 << 15, 0xFFFF, 0xFFFFFFF0, 0xFFFFFFFF])
+def test_an_archive_that_claims_anything_is_left_alone(tmp_path, field, number):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", bytes(50))
+        archive.writestr("b", VALUES)
+    content = bytearray(buffer.getvalue())
+    place = content.index(b"PK\x01\x02") + field
+    width = 2 if field in (28, 30, 32) else 4
+    content[place : place + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
+    (tmp_path / "x").write_bytes(content)
+    with (tmp_path / "x").open("r+b") as file:
+        _mend_checksums(file)
+    assert (tmp_path / "x").stat().st_size == len(content)
 
 
 @given(st.binary(max_size=60), st.integers(0, 8 * 60))

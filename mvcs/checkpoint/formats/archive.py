@@ -16,7 +16,7 @@ MAX_RATIO = 1100
 
 _LOCAL_HEADER, _LENGTHS = 30, 26  # bytes of a member's own header, and where the lengths of two names are
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-_DAMAGE = (
+DAMAGE = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
     struct.error,
@@ -24,6 +24,7 @@ _DAMAGE = (
     EOFError,
     ValueError,
     OverflowError,
+    NotImplementedError,
 )
 
 
@@ -66,7 +67,7 @@ def check_archive(file: StampedFile, what: str, end: int | None = None) -> list[
             front = opened if end is None else _Front(opened, end)
             with zipfile.ZipFile(cast("IO[bytes]", front)) as archive:
                 members = archive.infolist()
-    except (*_DAMAGE, NotImplementedError) as error:
+    except DAMAGE as error:
         raise damage(path, what, error) from error
     for member in members:
         if member.compress_type not in _METHODS or member.flag_bits & 1:

@@ -4,6 +4,7 @@ docs/format/files.md#layout has the bytes. What a writer would choose (order, al
 members, the opcodes of a pickle) is kept as it was read.
 """
 
+import os
 import struct
 import zipfile
 import zlib
@@ -14,12 +15,13 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from mvcs.checkpoint.formats.archive import DAMAGE
 from mvcs.checkpoint.state.arrays import numpy_view
 from mvcs.checkpoint.state.captured import Source
 from mvcs.checkpoint.state.collector import Collector, Found
 from mvcs.checkpoint.state.content_reader import Buffer, ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.errors import CorruptionError, FileFormatError
+from mvcs.errors import CorruptionError, FileFormatError, UnsupportedFormatError
 from mvcs.objects import (
     DType,
     FileEntry,
@@ -259,13 +261,17 @@ def write_laid_out(entry: FileEntry, content: ContentReader, file: BinaryIO) -> 
 
     Raises:
         CorruptionError: the layout does not fit the tensors of the entry.
+        UnsupportedFormatError: so it is with a file that nothing but its layout can give.
     """
     layout = Layout.read(entry, content)
     packed = [one.leaf for _, one in layout.pieces if one.deflated]
     if content.restored_from(packed) is None and layout.write(content, file):
         return True
     if entry.format is not FileFormat.NPZ:
-        raise CorruptionError(f"'{entry.path}' cannot be laid out as it was: its compressed arrays differ")
+        raise UnsupportedFormatError(
+            f"'{entry.path}' has arrays that the zlib of here compresses to other bytes",
+            hint="its arrays are written by: mvcs checkout REV:FILE -o ARRAYS.safetensors",
+        )
     file.seek(0)
     file.truncate()
     return False
@@ -351,18 +357,22 @@ class _Others:
         yield from self._runs
 
 
-_LOCAL_CRC, _DESCRIBED, _CENTRAL_CRC, _CENTRAL = 14, 8, 16, 46
+_LOCAL, _LOCAL_CRC, _DESCRIBED, _CENTRAL, _CENTRAL_CRC = 30, 14, 8, 46, 16
 
 
 def _mend_checksums(file: BinaryIO) -> None:
     """Give the members of an archive the checksums of what is in them now; leave any other file alone."""
-    file.flush()
+    left = size = file.seek(0, os.SEEK_END)
     try:
         archive = zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, ValueError):
+    except DAMAGE:
         return
     at = archive.start_dir
     for member in archive.infolist():
+        # Whoever made the file may claim anything: members that overlap would be read again and again.
+        left -= member.compress_size
+        if left < 0 or not 0 <= member.header_offset <= size - _LOCAL:
+            return
         start = _content_of(file, member.header_offset)
         check = _checksum(file, start, member.compress_size)
         if check != member.CRC and member.compress_type == zipfile.ZIP_STORED:
@@ -385,7 +395,7 @@ def _put(file: BinaryIO, at: int, check: int) -> None:
 def _content_of(file: BinaryIO, begin: int) -> int:
     file.seek(begin + 26)
     names: tuple[int, int] = struct.unpack("<HH", file.read(4))
-    return begin + 30 + sum(names)
+    return begin + _LOCAL + sum(names)
 
 
 def _checksum(file: BinaryIO, start: int, length: int) -> int:
