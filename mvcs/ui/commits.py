@@ -86,6 +86,8 @@ def lossy_origin(info: "CommitInfo") -> str | None:
         return "unknown: nothing tells which layer of a bounded commit the state continued from"
     if info.restored_from:
         return f"continued from the value layer of {info.restored_from[:12]}, which is lossy"
+    if not info.parents:
+        return "files of it were restored from the value layer of a bounded commit, which is lossy"
     return "an ancestor continued from a lossy state"
 
 

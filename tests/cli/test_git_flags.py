@@ -245,3 +245,19 @@ def test_push_with_a_lease_replaces_only_what_was_seen(shared):
     assert mine.json("push", "--force-with-lease")["updated"][0]["forced"]
     clone("fetch")
     assert clone.json("log", "origin/main", "-1")[0]["message"] == "two, mine"
+
+
+def test_all_files_of_which_one_is_gone_say_how_it_leaves(two):
+    (two.folder / "model.safetensors").unlink()
+    assert "mvcs rm" in two("commit", "-am", "three", code=3).err
+    two("rm", "model.safetensors", "-m", "three")
+    assert two("status", "-s").out == ""
+
+
+def test_the_first_commit_of_restored_files_does_not_speak_of_ancestors(two, tmp_path):
+    two.model(shift=2.0)
+    two("commit", "-am", "rounded", "--step-size", 0.5)
+    two("checkout", "HEAD", "-o", tmp_path / "other" / "model.safetensors")
+    other = Console(tmp_path / "other")
+    other("init")
+    assert "ancestor" not in other("commit", "model.safetensors", "-m", "first").out

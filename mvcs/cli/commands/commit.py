@@ -65,7 +65,7 @@ class Options(QuantizerOptions):
     "--all",
     "everything",
     is_flag=True,
-    help="All files of the last commit, as without FILE; with --amend they are read again.",
+    help="All files of the last commit, as without FILE; 'mvcs rm' leaves out one that is gone.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
 @click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
