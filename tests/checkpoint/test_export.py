@@ -1,6 +1,6 @@
 """A state's tensors as one file that other libraries read."""
 
-from collections import Counter
+from collections import Counter, deque
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import torch
 
 from mvcs.errors import UsageError
 from mvcs.objects.trees.leaves import FileFormat
+from mvcs.repository import Repository
 from tests.checkpoint.known_types import writable
 
 
@@ -141,3 +142,13 @@ def test_a_state_dict_s_metadata_is_listed_once(tmp_path, hold_state):
     model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
     lost = hold_state({"model": model.state_dict()}).export(tmp_path / "x", FileFormat.SAFETENSORS)
     assert lost == ["model._metadata"]
+
+
+def test_objects_of_a_state_become_tuples_of_their_parts_in_a_file_of_torch(tmp_path):
+    state = {"queue": deque([torch.ones(2), 3], maxlen=4), "pairs": {(1, 2): torch.zeros(1)}}
+    with Repository.init(tmp_path / "repo") as repository:
+        repository.commit(state, message="objects")
+        assert repr(repository.checkout("HEAD")) == repr(state)
+        repository.export("HEAD", tmp_path / "state.pt")
+    found = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert repr(found) == repr({"queue": ([torch.ones(2), 3], 4), "pairs": {(1, 2): torch.zeros(1)}})
