@@ -1,11 +1,12 @@
 """Files tried out before their commit: a trial, and what tells that they are still those that were tried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mvcs.checkpoint import Captured, Stamp
 from mvcs.commits.trials.lattice_steps import LatticeTrial
 from mvcs.errors import ConflictError
+from mvcs.objects import Path
 from mvcs.quantize import QuantizerConfig
 from mvcs.search import Evaluation
 
@@ -19,11 +20,13 @@ class FilesTrial:
         parent: the commit that theirs would continue, in hexadecimal; "" for none.
         stored: tells how many bytes a commit with some settings would take that records an evaluation, its
             exact layer left out: it is made and kept nowhere.
+        parts: see `CommitRequest`.
     """
 
     trial: LatticeTrial
     parent: str
     stored: Callable[[QuantizerConfig, Evaluation], int]
+    parts: Mapping[Path, str] | None = None
 
     @property
     def captured(self) -> Captured:

@@ -149,7 +149,10 @@ class Recording(Committing):
             tried.require_same(taken.captured)
         who, config = author or self._session.author, quantizer_config(**quantizer)
         request = CommitRequest(
-            message, who, step, metrics or {}, config, evaluation=evaluation, allow_empty=allow_empty
+            *(message, who, step, metrics or {}, config),
+            evaluation=evaluation,
+            allow_empty=allow_empty,
+            parts=tried.parts if tried else None,
         )
         return self._taken(taken, request, position)
 

@@ -89,12 +89,18 @@ class Trying(Committing):
         tried = self._session.committer.tried(captured, request, position)
         return TableTrial(captured, tried, table_settings(position.parent))
 
-    def trial_files(self, paths: Sequence[str | pathlib.Path], quantizer: "LatticeConfig") -> "FilesTrial":
+    def trial_files(
+        self,
+        paths: Sequence[str | pathlib.Path],
+        quantizer: "LatticeConfig",
+        parts: "Mapping[Path, str] | None" = None,
+    ) -> "FilesTrial":
         """Try what a bounded commit of files would take and restore, as `trial` does for a state.
 
         Args:
             paths: files and folders, as for `commit_files`; they must not change while the trial is used.
             quantizer: settings to begin with; the trial tries other steps.
+            parts: as for `commit`.
 
         Raises:
             FileFormatError: a file is not a checkpoint.
@@ -108,7 +114,7 @@ class Trying(Committing):
         asked = files_to_commit.AskedFiles.of(paths)
         taken = files_to_commit.capture(self._session, asked, position.parent)
         captured, origin = taken.captured, taken.origin
-        request = origin.asked(CommitRequest("", self._session.author, quantizer=quantizer))
+        request = origin.asked(CommitRequest("", self._session.author, quantizer=quantizer, parts=parts))
         parent = position.parent.id.hex() if position.parent else ""
         trial = self._trial(captured, request, position, quantizer, {})
 
@@ -117,7 +123,7 @@ class Trying(Committing):
             made = self._session.dry_run().make(captured, asked, position, Journal(None), taken.kept)
             return made.revision.written.stored_bytes
 
-        return FilesTrial(trial, parent, stored)
+        return FilesTrial(trial, parent, stored, parts)
 
     def _trial(
         self,

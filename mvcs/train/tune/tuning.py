@@ -1,7 +1,8 @@
 """Choosing how files are committed: by a user's own function of what would be restored of them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +12,7 @@ import torch
 
 from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues
 from mvcs.errors import EvaluationError, UsageError
+from mvcs.objects import Path as Place
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
@@ -37,6 +39,7 @@ from mvcs.train.state import rng
 from mvcs.train.tune.file_states import FileStates
 from mvcs.train.tune.report import TuneReport, report_of
 
+_GROUPS = 8  # keys of files that are looked at one by one
 EvaluateState = Callable[[Any], Measured]
 
 
@@ -152,6 +155,11 @@ def tune_files(
     judging = _Judging(evaluate, FileStates(tried.captured), PairedCheck(bound), progress)
     progress.start("evaluating", 2 + budget.evaluations, "evaluations")
     baseline = judging.baseline()
+    unused = set() if baseline.is_zero else judging.unused(trial.values(settings), baseline, epsilon)
+    if unused:
+        used = {path: "" for path in trial.values(settings) if path not in unused}
+        tried = repo.trial_files(paths, settings, used)
+        trial = _with_weights(tried.trial)
 
     def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
         values = trial.values(trial.steps(point.steps, point.hysteresis))
@@ -210,6 +218,24 @@ class _Judging:
         self.spent += 1 + again
         return found
 
+    def unused(self, values: RestoredValues, baseline: Baseline, epsilon: float) -> set[Place]:
+        """Return the leaves that the function does not use: no number changes where they are bad.
+
+        The keys of a file are looked at one by one, such as its model and an average; files as a whole.
+        """
+        groups = defaultdict[Place, list[Place]](list)
+        for path in values:
+            groups[path[: 2 if len(path) > 2 else 1]].append(path)
+        found = set[Place]()
+        for group in groups.values() if 1 < len(groups) <= _GROUPS else ():
+            with (
+                suppress(EvaluationError, UsageError),
+                self._measuring("bad weights", None, group) as measured,
+            ):
+                found |= {*group} if self.check.judge(measured, baseline, epsilon).is_same else set()
+            self.spent += 1
+        return found if len(found) < len(values) else set()
+
     def judge(self, values: RestoredValues, baseline: Baseline, epsilon: float, *, whole: bool) -> Verdict:
         """Evaluate the files with restored values."""
         self._candidates += 1
@@ -220,10 +246,12 @@ class _Judging:
         return verdict
 
     @contextmanager
-    def _measuring(self, name: str, values: RestoredValues | None) -> Iterator[float | Batches]:
+    def _measuring(
+        self, name: str, values: RestoredValues | None, bad: Collection[Place] = ()
+    ) -> Iterator[float | Batches]:
         before = rng.capture()
         try:
-            with torch.no_grad(), called(self.evaluate, self.states.make(values)) as measured:
+            with torch.no_grad(), called(self.evaluate, self.states.make(values, bad)) as measured:
                 yield measured
         except EvaluationError as error:
             raise EvaluationError(

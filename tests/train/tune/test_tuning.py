@@ -70,3 +70,25 @@ def test_what_is_evaluated_is_what_is_restored(repo: Repository) -> None:
         assert [name for name in exact if not same(seen[0][name], exact[name])] == []
         assert not same(given["weight"], exact["weight"])
         assert given["weight"] is given["tied"]
+
+
+def test_what_the_function_does_not_use_of_a_file_is_exact(repo: Repository) -> None:
+    top = repo.top or Path()
+    generator = torch.Generator().manual_seed(7)
+    x, weight = (torch.randn(40, 40, generator=generator) for _ in range(2))
+    given = {
+        "model": {"fc": weight, "bias": weight[0].clone()},
+        "ema": {"fc": 0.9 * weight, "bias": weight[1] * 1},
+    }
+    torch.save(given, top / "state.pt")
+
+    def evaluate(state: dict[str, dict[str, torch.Tensor]]) -> float:
+        return float((x @ state["model"]["fc"] + state["model"]["bias"] - 1).square().mean())
+
+    tuned = tune_files(repo, [top / "state.pt"], evaluate, Bound(0.02))
+    report = tuned.commit(repo, "tuned")
+    assert report.commit is not None
+    assert report.commit.bounded
+    found = repo.restore(prefer_exact=False).state["state.pt"]
+    assert all(torch.equal(found["ema"][name], given["ema"][name]) for name in ("fc", "bias"))
+    assert not torch.equal(found["model"]["fc"], given["model"]["fc"])
