@@ -1,13 +1,11 @@
-from .chosen_files import link_instead_error, missing_error
-from .commit_names import committed_name, refuse_unfit
+from .chosen_files import committed_name, link_instead_error, missing_error, refuse_unfit
 from .files import capture_files, export_file
-from .folder_walk import FolderWalk, FoundKind, KnownFiles
+from .folder_walk import DESCRIPTION_FILE, FolderWalk, FoundKind, KnownFiles, is_store, store_around
 from .formats.detection import SUFFIXES, format_as_it_is, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY, can_hold
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
-from .loose_moments import loose_parameters
-from .optimizers import Parameter, optimizer_parameters
+from .optimizers import Parameter, loose_parameters, optimizer_parameters
 from .roles import Role, is_embedding, layer_type, roles_of
 from .standing import GRADIENTS, GROUPS, MODEL, MODELS, MOMENT_NAMES, STATE, path_components
 from .state.arrays import numpy_view
@@ -19,7 +17,6 @@ from .state.stamp import Stamp
 from .state.stamped import StampedFile, file_kind
 from .state.state import capture_state, check_state
 from .state.torch_values import filled_tensor, torch_tensor
-from .store_folder import DESCRIPTION_FILE, is_store, store_around
 from .torch_files.needing_torch import needing_torch, unreadable_here
 from .torch_files.torch_file import save_torch
 from .written_files import write_file

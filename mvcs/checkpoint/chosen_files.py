@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, partial
 
-from mvcs.checkpoint.commit_names import committed_name, refuse_unfit
-from mvcs.checkpoint.folder_walk import NO_FILES, FolderWalk, FoundKind, KnownFiles, status_of
+from mvcs.checkpoint.folder_walk import NO_FILES, FolderWalk, FoundKind, KnownFiles, status_of, store_around
 from mvcs.checkpoint.ignore_rules import IGNORE_FILE, IgnoreRules
 from mvcs.checkpoint.state.stamped import file_kind
-from mvcs.checkpoint.store_folder import store_around
 from mvcs.errors import ConflictError, NotFoundError, UsageError, some_of
-from mvcs.local_files import real_path
-from mvcs.objects import is_acting_name, unfit_paths
+from mvcs.local_files import normal_path, real_path
+from mvcs.objects import UnfitPath, is_acting_name, unfit_paths, unfit_text
 
 _SHOWN = 5
 _HOW_TO_LEAVE_OUT = (
@@ -178,3 +176,34 @@ def _distinct(found: list[Chosen]) -> list[Chosen]:
         if above is not None:
             raise UsageError(f"'{above}' and '{name}' cannot both be files in one commit")
     return [chosen[name] for name in sorted(chosen)]
+
+
+def committed_name(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
+    """Return the path in the commit of a file or folder that was named.
+
+    Raises:
+        UsageError: it lies outside `top` and has no name.
+    """
+    return names[path] if path in names else _relative(path, top)
+
+
+def _relative(path: pathlib.Path, top: pathlib.Path) -> str:
+    # A link in a path may lead into or out of the top folder: as written first, then as resolved.
+    for mine, theirs in (
+        (normal_path(path), normal_path(top)),
+        (real_path(path.parent) / path.name, real_path(top)),
+    ):
+        if mine.is_relative_to(theirs):
+            return mine.relative_to(theirs).as_posix()
+    raise UsageError(f"'{path}' lies outside '{top}'", hint="give it a name in the commit: --as NAME")
+
+
+def refuse_unfit(found: Sequence[UnfitPath], hint: str) -> None:
+    """Refuse to make a commit whose files could not be brought into every folder.
+
+    Raises:
+        UsageError: something was found; the error names it by reasons.
+    """
+    if found:
+        ends = "cannot be the path of a file in a commit", "cannot be paths of files in a commit"
+        raise UsageError(unfit_text(found, *ends), hint=hint)

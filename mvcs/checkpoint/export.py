@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from mvcs.checkpoint.formats.detection import check_tensor_name
-from mvcs.checkpoint.formats.npz_writing import write_arrays
+from mvcs.checkpoint.formats.npz_file import write_arrays
 from mvcs.checkpoint.formats.restored_mark import marked
 from mvcs.checkpoint.formats.safetensors_header import METADATA_KEY, build_header, can_hold, length_prefix
 from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar

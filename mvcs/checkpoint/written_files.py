@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from mvcs.checkpoint.formats.layout import write_laid_out
-from mvcs.checkpoint.formats.npz_writing import write_npz
+from mvcs.checkpoint.formats.npz_file import write_npz
 from mvcs.checkpoint.formats.safetensors_file import write_safetensors
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import storage_error

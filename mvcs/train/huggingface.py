@@ -18,7 +18,7 @@ from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
-from mvcs.train.state.optimizers import keep_exact
+from mvcs.train.state.loading import keep_exact
 
 # What the trainer calls them in a folder of its own.
 _FILES = {

@@ -12,7 +12,8 @@ from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state import rng
-from mvcs.train.state.optimizers import keep_exact, train_groups
+from mvcs.train.state.loading import keep_exact
+from mvcs.train.state.optimizers import train_groups
 
 _LOADERS = "combined_loader"
 _MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedulers"

@@ -21,7 +21,7 @@ from mvcs.bench.tasks.gru import GruTask
 from mvcs.bench.tasks.muon import MuonTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.bounded_copy import bounded_copy
+from mvcs.train.probes.commit_probes import bounded_copy
 from mvcs.train.probes.probe import compared
 from tests.bench import results
 from tests.bench.optimizers import moments, show_costs

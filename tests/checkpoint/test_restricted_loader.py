@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mvcs.checkpoint.torch_files.restricted_loader import is_safe
+from mvcs.checkpoint.torch_files.torch_file import is_safe
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from itertools import accumulate
 import torch
 
 from mvcs.checkpoint.torch_files.stand_ins import (
+    STORAGES,
     Encoded,
     Items,
     Kind,
@@ -20,9 +21,9 @@ from mvcs.checkpoint.torch_files.stand_ins import (
     Sizes,
     Storage,
     Tensor,
+    is_size,
     odd,
 )
-from mvcs.checkpoint.torch_files.storages import STORAGES, is_size
 
 _TYPES = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
 _TEXT = ("latin1", "latin-1", "ascii", "utf-8")

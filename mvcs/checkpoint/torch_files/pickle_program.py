@@ -24,8 +24,8 @@ from mvcs.checkpoint.torch_files.stand_ins import (
     Storage,
     Tensor,
     odd,
+    storage,
 )
-from mvcs.checkpoint.torch_files.storages import storage
 from mvcs.objects import MAX_ALIKE, Path
 
 # What is named twice stands in a commit twice. Real states share settings alone.

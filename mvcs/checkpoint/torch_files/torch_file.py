@@ -22,7 +22,6 @@ from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.state import StateCapture
 from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.checkpoint.torch_files.pickle_program import AnyPickle
-from mvcs.checkpoint.torch_files.restricted_loader import require_safe
 from mvcs.checkpoint.torch_files.stand_ins import ODD
 from mvcs.checkpoint.torch_files.storage_layout import WHAT, ZIP_MAGIC, memory_of, pickle_in, tensors_in
 from mvcs.checkpoint.torch_files.without_tensors import Outline, places_of
@@ -193,3 +192,36 @@ def save_torch(state: object, file: BinaryIO) -> None:
         torch.save(state, file)
     except RuntimeError as error:  # how torch's archive writer reports a write that failed
         raise StorageError(f"torch.save failed: {str(error).splitlines()[0]}") from error
+
+
+# Known are files that run code in spite of `weights_only=True` up to 2.5.1 (CVE-2025-32434), and files that
+# damage memory, which may run code, up to 2.9.1 (CVE-2026-24747).
+SAFE_SINCE = (2, 10)
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})(?:\.[0-9]+)*(\.?(?:a|b|rc|dev)[0-9]*)?.*", re.DOTALL)
+
+
+def is_safe(version: str) -> bool:
+    """Tell whether no way around the restricted loader of a version of torch is published.
+
+    What comes before a release may lack what the release mended, so it counts as older. A version that cannot
+    be read counts as old.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return False
+    release = int(match[1]), int(match[2])
+    return release > SAFE_SINCE or (release == SAFE_SINCE and match[3] is None)
+
+
+def require_safe(version: str, path: pathlib.Path) -> None:
+    """Check that a file may be given to the restricted loader.
+
+    Raises:
+        UnsafeFileError: this version of torch may run code that is in the file; nothing was run.
+    """
+    if not is_safe(version):
+        needed = ".".join(map(str, SAFE_SINCE))
+        raise UnsafeFileError(
+            f"'{path}' is not read with torch {version}: ways around its restricted loader are known",
+            hint=f"files of torch.save are read with torch {needed} or newer; a file of safetensors with any",
+        )

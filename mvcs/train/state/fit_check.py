@@ -3,16 +3,20 @@
 import inspect
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, reduce
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer, lr_scheduler
+from torch.optim.lr_scheduler import LRScheduler
 
 from mvcs.checkpoint import check_state
 from mvcs.errors import UsageError, some_of
-from mvcs.train.state.schedule_fit import generator_misfits, scaler_misfits, schedule_misfits
 
 _SHOWN: Final = 3
 # How a step is computed, which versions of torch add to; and what schedules write down for themselves.
@@ -20,6 +24,12 @@ _FLAGS: Final = {"foreach", "fused", "capturable", "differentiable", "maximize",
 _SCHEDULED: Final = {"params", "initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum"}
 # What has the shape of its parameter, in the optimizers of torch.
 _ALIKE: Final = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"}
+
+_INNER: Final = "_schedulers"
+_LISTS: Final = ("base_lrs", "lr_lambdas", _INNER)
+# Of all schedulers, or of the versions of torch that print.
+_COMMON: Final = {"self", "optimizer", "last_epoch", "verbose"}
+_SCALER: Final = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 
 # What gives the parameters of a lazy module the shapes of a state.
 _LAZY: Final = nn.modules.lazy.LazyModuleMixin._lazy_load_hook  # noqa: SLF001 - torch's
@@ -43,6 +53,12 @@ def check_fit(name: str, part: object, saved: object, source: str) -> None:
             f"{source} does not fit the {name}: {some_of(wrong, _SHOWN, '; ')}",
             hint=f"nothing is loaded; make the {name} as that run did, {_instead(part)}",
         )
+
+
+def starts_anew(part: object, saved: object) -> bool:
+    """Tell whether there is no state for a part: one was not saved, or by a scaler that was not enabled."""
+    is_empty = isinstance(part, GradScaler) and part.is_enabled() and saved == {}
+    return saved is None or is_empty
 
 
 def check_own_state(path: Sequence[str], part: object, state: object) -> None:
@@ -97,14 +113,14 @@ def _not_taken_back(module: nn.Module) -> list[str]:
 def _wrong(part: object, saved: object) -> Iterator[str]:
     if isinstance(part, nn.Module):
         yield from _misfits(part, saved) if _loads_plainly(part) else ()
-    elif isinstance(part, torch.optim.Optimizer):
+    elif isinstance(part, Optimizer):
         yield from _optimizer_misfits(part, saved)
-    elif isinstance(part, torch.optim.lr_scheduler.LRScheduler):
-        yield from schedule_misfits(part, saved)
-    elif isinstance(part, torch.amp.GradScaler):
-        yield from scaler_misfits(part, saved)
+    elif isinstance(part, LRScheduler):
+        yield from _schedule_misfits(part, saved)
+    elif isinstance(part, GradScaler):
+        yield from _scaler_misfits(part, saved)
     elif isinstance(part, torch.Generator):
-        yield from generator_misfits(part, saved)
+        yield from _generator_misfits(part, saved)
     elif isinstance(part, np.random.Generator | np.random.RandomState | random.Random):
         here, there = (getattr(one, "bit_generator", one) for one in (part, saved))
         if type(there) is not type(here):
@@ -112,7 +128,7 @@ def _wrong(part: object, saved: object) -> Iterator[str]:
 
 
 def _instead(part: object) -> str:
-    if isinstance(part, nn.Module | torch.optim.Optimizer):
+    if isinstance(part, nn.Module | Optimizer):
         return "or begin a run of its own in a folder of its own: mvcs.open_or_init(FOLDER)"
     return "or leave it out and pass another one by a new name, which starts fresh, as extra={'new': ...}"
 
@@ -154,47 +170,47 @@ def _tensor_misfits(name: str, here: torch.Tensor, saved: object) -> Iterator[st
         yield f"'{name}' is {_named(saved.dtype)} there and {_named(here.dtype)} here"
 
 
-def _optimizer_misfits(optimizer: torch.optim.Optimizer, saved: object) -> Iterator[str]:
+def _optimizer_misfits(optimizer: Optimizer, saved: object) -> Iterator[str]:
     groups = saved.get("param_groups") if isinstance(saved, Mapping) else None
-    own = type(optimizer).load_state_dict is not torch.optim.Optimizer.load_state_dict
+    own = type(optimizer).load_state_dict is not Optimizer.load_state_dict
     if own and isinstance(saved, Mapping) and groups is None:
         return  # what wraps another optimizer judges itself
     if not isinstance(saved, Mapping) or not isinstance(groups, list) or not groups:
         yield "it holds no groups of parameters"
         return
-    other = _other_kind(optimizer, {key for group in groups for key in group})
-    there, here = ([len(group["params"]) for group in found] for found in (groups, optimizer.param_groups))
+    there, here = ({key for group in found for key in group} for found in (groups, optimizer.param_groups))
+    # A key that nothing in torch knows may be the user's own, or another version's.
+    missing = set(getattr(optimizer, "defaults", ())) - there - _FLAGS
+    unknown = there - here - _FLAGS - _SCHEDULED
+    other = _other_kind(optimizer, missing, unknown, _settings(torch.optim, Optimizer))
+    counts, own_counts = (
+        [len(group["params"]) for group in found] for found in (groups, optimizer.param_groups)
+    )
     if other:
         yield other
-    elif there != here:
-        yield f"its groups have {there} parameters there and {here} here"
+    elif counts != own_counts:
+        yield f"its groups have {counts} parameters there and {own_counts} here"
     else:
         yield from _moment_misfits(optimizer, saved.get("state") or {}, groups)
 
 
-def _other_kind(optimizer: torch.optim.Optimizer, there: set[str]) -> str | None:
-    """Say what tells that settings are those of another kind of optimizer; None where they are not.
-
-    A key that nothing in torch knows may be the user's own, or another version's.
-    """
-    here = {key for group in optimizer.param_groups for key in group}
-    missing = set(getattr(optimizer, "defaults", ())) - there - _FLAGS
-    unknown = there - here - _FLAGS - _SCHEDULED
-    if not (missing and unknown) and not (missing | unknown) & _settings():
+def _other_kind(part: object, missing: set[str], unknown: set[str], known: AbstractSet[str]) -> str | None:
+    """Say what tells that settings are those of another kind of part; None where they are not."""
+    if not (missing and unknown) and not (missing | unknown) & known:
         return None
     names = [", ".join(sorted(found)) or "nothing else" for found in (unknown, missing)]
-    return f"it is of another kind than {type(optimizer).__name__}, with {names[0]} in place of {names[1]}"
+    return f"it is of another kind than {type(part).__name__}, with {names[0]} in place of {names[1]}"
 
 
 @cache
-def _settings() -> frozenset[str]:
-    kinds = (kind for kind in vars(torch.optim).values() if inspect.isclass(kind))
-    own = (kind for kind in kinds if issubclass(kind, torch.optim.Optimizer))
-    return frozenset(name for kind in own for name in inspect.signature(kind).parameters)
+def _settings(module: ModuleType, base: type) -> frozenset[str]:
+    """Return what the classes of a module of torch are made with."""
+    kinds = (kind for kind in vars(module).values() if inspect.isclass(kind) and issubclass(kind, base))
+    return frozenset(name for kind in kinds for name in inspect.signature(kind).parameters)
 
 
 def _moment_misfits(
-    optimizer: torch.optim.Optimizer, state: Mapping[Any, Any], groups: list[dict[str, Any]]
+    optimizer: Optimizer, state: Mapping[Any, Any], groups: list[dict[str, Any]]
 ) -> Iterator[str]:
     places = (place for group in groups for place in group["params"])
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
@@ -210,3 +226,54 @@ def _moment_misfits(
 
 def _named(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def _schedule_misfits(scheduler: LRScheduler, saved: object) -> Iterator[str]:
+    """Yield what tells that a state is that of another kind of scheduler.
+
+    One with a `load_state_dict` of its own, that is not torch's, judges that itself.
+    """
+    if not type(scheduler).load_state_dict.__module__.startswith("torch."):
+        return
+    if not isinstance(saved, Mapping):
+        yield "it holds no settings by name"
+        return
+    here = scheduler.state_dict()
+    missing, unknown = (_telling(one.keys() - other.keys()) for one, other in ((here, saved), (saved, here)))
+    other = _other_kind(
+        scheduler, missing, unknown, _settings(lr_scheduler, LRScheduler) - _COMMON | {_INNER}
+    )
+    if other:
+        yield other
+        return
+    yield from _list_misfits(scheduler, here, saved)
+
+
+def _list_misfits(scheduler: LRScheduler, here: Mapping[str, Any], saved: Mapping[str, Any]) -> Iterator[str]:
+    for name in _LISTS:
+        there, own = saved.get(name, []), here.get(name, [])
+        if not isinstance(there, list) or len(there) != len(own):
+            count = len(there) if isinstance(there, list) else "none"
+            yield f"'{name}' has {count} there and {len(own)} here"
+        elif name == _INNER:
+            for inner, state in zip(getattr(scheduler, _INNER, ()), there, strict=False):
+                yield from _schedule_misfits(inner, state)
+
+
+def _scaler_misfits(scaler: GradScaler, saved: object) -> Iterator[str]:
+    """Yield what a scaler of gradients would look for in vain; one that is not enabled looks for nothing."""
+    if scaler.is_enabled():
+        found = saved if isinstance(saved, Mapping) else {}
+        yield from (f"'{name}' is missing there" for name in _SCALER if name not in found)
+
+
+def _generator_misfits(generator: torch.Generator, saved: object) -> Iterator[str]:
+    """Yield why a generator of random numbers cannot take over a state."""
+    try:
+        torch.Generator(generator.device).set_state(saved)  # type: ignore[arg-type]  # it says so
+    except (TypeError, RuntimeError) as error:
+        yield f"it is no state of a generator: {error}"
+
+
+def _telling(keys: set[str]) -> set[str]:
+    return {key for key in keys - _COMMON if key == _INNER or not key.startswith("_")}

@@ -1,5 +1,6 @@
 """Gradients that are being accumulated: they are part of a state between a backward pass and its step."""
 
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -9,8 +10,9 @@ import torch
 
 from mvcs.errors import UsageError
 from mvcs.train.state.optimizers import innermost
-from mvcs.train.state.sparse_gradients import Saved, is_zero, nbytes, packed, unpacked
 
+Saved = torch.Tensor | dict[str, Any] | None
+"""A gradient that is kept: a tensor, or of a sparse one `{"indices", "values", "shape"}`; None for none."""
 Gradients = list[Saved]
 
 _gradient, _version = attrgetter("grad"), attrgetter("_version")
@@ -48,9 +50,9 @@ class Accumulation:
     def gradients(self) -> Gradients | None:
         """Return the gradient of every parameter, live; None when no step has yet to use them."""
         gradients = list(map(_gradient, _parameters(self._optimizer)))
-        if all(map(is_zero, self._unused(gradients))):
+        if all(map(_is_zero, self._unused(gradients))):
             return None
-        return [packed(gradient) for gradient in gradients]
+        return [_packed(gradient) for gradient in gradients]
 
     def check(self, saved: Sequence[Saved] | None) -> None:
         """Find out whether gradients are those of the parameters.
@@ -70,7 +72,7 @@ class Accumulation:
         """Put gradients that `gradients` returned back; None leaves no parameter one."""
         parameters = _parameters(self._optimizer)
         for parameter, gradient in zip(parameters, saved or [None] * len(parameters), strict=True):
-            parameter.grad = unpacked(gradient, parameter.device)
+            parameter.grad = _unpacked(gradient, parameter.device)
         self.has_stepped = False
         self._used, self._versions = [], []
 
@@ -154,7 +156,7 @@ class UnusedGradients:
 
 
 def _note(name: str, gradients: Gradients) -> str:
-    count = sum(map(nbytes, gradients))
+    count = sum(map(_nbytes, gradients))
     return (
         f"{count:,} bytes of it are gradients that no step of {name} has used, kept exactly in each such "
         "commit: where they are left over, call zero_grad() of that optimizer before after_step; in a loop "
@@ -168,7 +170,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 def _check(place: int, parameter: torch.Tensor, saved: Saved) -> None:
     try:
-        gradient = unpacked(saved, torch.device("cpu"))
+        gradient = _unpacked(saved, torch.device("cpu"))
     except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
         raise ValueError(f"that of parameter {place} is none: {error}") from error
     if gradient is None or torch.nn.parameter.is_lazy(parameter):
@@ -176,3 +178,44 @@ def _check(place: int, parameter: torch.Tensor, saved: Saved) -> None:
     if (gradient.shape, gradient.dtype) != (parameter.shape, parameter.dtype):
         there, here = (f"{tuple(one.shape)} of {one.dtype}" for one in (gradient, parameter))
         raise ValueError(f"that of parameter {place} is {there} there, and the parameter {here} here")
+
+
+def _packed(gradient: torch.Tensor | None) -> Saved:
+    """Return a gradient in parts that a commit can hold; they are the live ones.
+
+    A sparse one is not made dense, which may take all memory there is, and its optimizer would refuse that.
+    """
+    if gradient is None or gradient.layout is not torch.sparse_coo:
+        return gradient
+    # The private names give these without adding values of one place up first.
+    indices, values = gradient._indices(), gradient._values()  # noqa: SLF001 - torch's
+    return {"indices": indices, "values": values, "shape": list(gradient.shape)}
+
+
+def _unpacked(saved: Saved, device: torch.device) -> torch.Tensor | None:
+    """Return a copy of what `_packed` returned as a gradient on a device.
+
+    Raises:
+        KeyError, TypeError, RuntimeError, ValueError: it is none.
+    """
+    if not isinstance(saved, Mapping):
+        return None if saved is None else saved.to(device, copy=True)
+    indices, values = (saved[name].to(device, copy=True) for name in ("indices", "values"))
+    with warnings.catch_warnings():
+        # Of checks that are not asked for elsewhere: torch 2.11 says so even where they are.
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
+        return torch.sparse_coo_tensor(indices, values, size=tuple(saved["shape"]), check_invariants=True)
+
+
+def _is_zero(gradient: torch.Tensor) -> bool:
+    """Tell whether a gradient is known to be zeros; it is looked through."""
+    if gradient.layout is torch.sparse_coo:
+        gradient = gradient._values()  # noqa: SLF001 - as above
+    return gradient.layout is torch.strided and not gradient.count_nonzero()
+
+
+def _nbytes(saved: Saved) -> int:
+    """Return how many bytes a commit holds of a gradient."""
+    if isinstance(saved, Mapping):
+        return int(saved["indices"].nbytes + saved["values"].nbytes)
+    return 0 if saved is None else saved.nbytes

@@ -175,6 +175,11 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided and not strange
 
 
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor, row by row, where it is."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
 def copied_as(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view of `tensor` that is copied without a bit changing."""
     if tensor.dtype in _COPIED_AS_THEY_ARE:

@@ -1,14 +1,12 @@
-"""The optimizers of a run: which parameter each state belongs to, and how it is taken over bit for bit.
+"""The optimizers of a run: which parameter each state belongs to.
 
-torch matches states with parameters by position alone, and casts what it loads to a parameter's type. So a
+torch matches states with parameters by position alone. So a
 commit says beside the states what their parameters are called, and how their tensors lie in memory.
 """
 
-import copy
 import functools
 import logging
 import operator
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,7 +17,6 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from mvcs.errors import UsageError, some_of
 from mvcs.train.state.host_copies import PLAIN_TYPES
-from mvcs.train.state.placement import placed_like
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -30,7 +27,6 @@ _SHOWN: Final = 8
 _RATES: Final = {"base_lrs", "_last_lr", "lr_lambdas", "max_lrs", "min_lrs"}
 _BY_GROUP: Final = _RATES | {"base_momentums", "max_momentums"}
 _INNER: Final = "_schedulers"
-_HOOKS: Final = "_optimizer_load_state_dict_pre_hooks"
 
 Names = list[list[str | None]]
 # For each group here the number of one there, and for each of its parameters the place in that.
@@ -225,83 +221,6 @@ def train_groups(optimizer: Optimizer, count: int, *modules: nn.Module) -> None:
                     module.track_running_stats = module.running_mean is not None
 
 
-def keep_exact(name: str, part: object, given: object, source: str) -> None:
-    """Put back what the loader of an optimizer, or of what wraps one, has changed of the states it was given.
-
-    Args:
-        name: what to call the part.
-        part: it has loaded a copy of `given`; of parts without an optimizer nothing is asked.
-        given: the state.
-        source: what to call the commit.
-
-    Raises:
-        UsageError: a tensor of a state is not as it was given, and it cannot be put back.
-    """
-    optimizers = optimizers_in(part)
-    if not optimizers or any(getattr(one, _HOOKS, None) for one in optimizers):
-        return  # a hook may have made another state of it on purpose
-    for is_last in (False, True):
-        changed = list(_changed(given, part.state_dict(), ()))  # type: ignore[attr-defined]  # it is loaded
-        if changed and is_last:
-            path, now, right = changed[0]
-            place = ".".join(map(str, path))
-            raise UsageError(
-                f"{source} does not fit the {name}: its load_state_dict makes of '{place}', "
-                f"{_described(right)}, {_described(now)}",
-                hint="parts may be loaded by half: make all of them again",
-            )
-        others = {id(now): right for _, now, right in changed if not isinstance(now, int | float | None)}
-        for optimizer in optimizers if others else ():
-            _replace(optimizer.state, others)
-            _replace(optimizer.param_groups, others)
-
-
-def _changed(
-    given: object, now: object, path: tuple[Any, ...]
-) -> Iterator[tuple[tuple[Any, ...], object, Any]]:
-    """Yield the path of what is not as it was given, what is there, and what should be."""
-    if isinstance(given, torch.Tensor):
-        is_other_kind = isinstance(now, torch.Tensor) and type(now) not in {torch.Tensor, nn.Parameter}
-        if not is_other_kind and not _is_same(given, now):
-            yield path, now, given.to(now.device) if isinstance(now, torch.Tensor) else given
-    elif isinstance(given, Mapping) and isinstance(now, Mapping) and type(given) is type(now):
-        for key, value in given.items():
-            yield from _changed(value, now.get(key), (*path, key))
-    elif isinstance(given, list | tuple | deque) and type(given) is type(now) and len(given) == len(now):
-        for place, (one, other) in enumerate(zip(given, now, strict=True)):
-            yield from _changed(one, other, (*path, place))
-    elif isinstance(given, Mapping | list | tuple | deque) or (
-        isinstance(given, str | bytes) and given != now
-    ):
-        yield path, now, placed_like(copy.deepcopy(given), now)
-
-
-def _is_same(given: torch.Tensor, now: object) -> bool:
-    if not isinstance(now, torch.Tensor) or (given.dtype, given.shape) != (now.dtype, now.shape):
-        return False
-    bits = [one.detach().resolve_conj().contiguous().reshape(-1).view(torch.uint8) for one in (given, now)]
-    alike = given.is_contiguous() == now.is_contiguous() and (
-        given.is_contiguous() or given.stride() == now.stride()
-    )
-    return alike and torch.equal(bits[0].to(bits[1].device), bits[1])
-
-
-def _replace(node: Any, others: Mapping[int, Any]) -> None:  # noqa: ANN401 - whatever a state holds
-    """Put others in the place of objects, by their ids, wherever in a state they stand."""
-    if isinstance(node, Mapping | list | deque):
-        for key, value in list(node.items() if isinstance(node, Mapping) else enumerate(node)):
-            node[key] = _in_place(value, others)  # type: ignore[index]  # both can be set
-
-
-def _in_place(value: Any, others: Mapping[int, Any]) -> Any:  # noqa: ANN401 - the same
-    if id(value) in others:
-        return others[id(value)]
-    if type(value) is tuple:
-        return tuple(_in_place(one, others) for one in value)
-    _replace(value, others)
-    return value
-
-
 def _called(
     optimizer: Optimizer, known: Mapping[str, torch.Tensor]
 ) -> tuple[Names, dict[str, torch.Tensor], dict[int, str]]:
@@ -422,9 +341,3 @@ def _regrouped(schedule: Any, order: Sequence[int]) -> Any:  # noqa: ANN401 - th
 def _some(names: Names) -> str:
     groups = (some_of([str(one).removeprefix("model.") for one in group], _SHOWN) for group in names)
     return ", ".join(f"[{group}]" for group in groups)
-
-
-def _described(value: object) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
-    return f"a '{type(value).__name__}'"

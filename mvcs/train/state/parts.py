@@ -11,13 +11,11 @@ from torch import nn
 from mvcs.checkpoint import GRADIENTS
 from mvcs.errors import UsageError
 from mvcs.train.state import rng
-from mvcs.train.state.fit_check import check_fit, check_own_state
+from mvcs.train.state.fit_check import check_fit, check_own_state, starts_anew
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
-from mvcs.train.state.loading import is_checked, load, load_others
+from mvcs.train.state.loading import is_checked, load, load_others, placed_like
 from mvcs.train.state.optimizers import PARAMETERS, Optimizers
-from mvcs.train.state.placement import placed_like
-from mvcs.train.state.schedule_fit import starts_anew
 from mvcs.train.state.stateful import ModelProvider, Stateful
 
 _logger = logging.getLogger("mvcs.train")

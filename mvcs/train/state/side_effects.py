@@ -11,6 +11,8 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LRScheduler
 
+from mvcs.train.state.host_copies import bits_of
+
 _logger = logging.getLogger("mvcs.train")
 
 _GLOBALS: Final[Mapping[str, tuple[Any, Any]]] = {
@@ -60,7 +62,7 @@ class SideEffects:
                     put(settings[name])
                     self._tell(name)
             for name, part in self._parts.items():
-                if not _same(_small(part), before[name]):
+                if not is_same_state(_small(part), before[name]):
                     _put_small(part, before[name])
                     self._tell(name)
 
@@ -70,8 +72,8 @@ class SideEffects:
             if not isinstance(part, torch.optim.Optimizer | nn.Module):
                 continue
             saved = state["extra"][name.removeprefix("extra.")] if name.startswith("extra.") else state[name]
-            if not _same(part.state_dict(), saved, assigns=True):
-                if not _same(part.state_dict(), saved):  # it has other tensors now, or more
+            if not is_same_state(part.state_dict(), saved, assigns=True):
+                if not is_same_state(part.state_dict(), saved):  # it has other tensors now, or more
                     part.load_state_dict(copy.deepcopy(saved))
                 self._tell(name)
 
@@ -105,33 +107,36 @@ def _put_small(part: object, saved: Any) -> None:  # noqa: ANN401 - as `_small` 
         part.load_state_dict(saved)
 
 
-def _same(one: object, other: object, *, assigns: bool = False) -> bool:
-    """Tell whether two states are alike to the last bit, as far as their kinds are known.
+def is_same_state(one: object, other: object, *, assigns: bool = False, unknown: bool = True) -> bool:
+    """Tell whether two states are alike to the last bit.
 
     Args:
         one: a live state.
         other: a copy of it.
         assigns: write the other's values into the tensors of the live one that are of the same kind.
+        unknown: what to say of kinds that nobody can compare.
     """
     if isinstance(one, torch.Tensor):
         if not isinstance(other, torch.Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
             return False
-        if one.layout is not torch.strided or torch.equal(_bytes(one), _bytes(other)):
-            return True
-        if assigns:
+        if one.layout is not torch.strided:
+            return unknown
+        is_same = torch.equal(bits_of(one).cpu(), bits_of(other).cpu())
+        if assigns and not is_same:
             with torch.no_grad():
                 one.copy_(other)
-        return False
+        return is_same
     if isinstance(one, Mapping):
         if not isinstance(other, Mapping) or one.keys() != other.keys():
             return False
-        return min([_same(value, other[key], assigns=assigns) for key, value in one.items()], default=True)
-    if isinstance(one, list | tuple):
+        pairs = [(value, other[key]) for key, value in one.items()]
+    elif isinstance(one, list | tuple):
         if not isinstance(other, list | tuple) or len(one) != len(other):
             return False
-        return min([_same(*pair, assigns=assigns) for pair in zip(one, other, strict=True)], default=True)
-    return not isinstance(one, int | float | str | None) or one == other or one != one  # noqa: PLR0124 - NaN
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        pairs = [*zip(one, other, strict=True)]
+    elif isinstance(one, int | float | str | bytes | None):
+        return one == other or one != one  # noqa: PLR0124 - NaN
+    else:
+        return unknown
+    # All are compared: each may have to be written.
+    return min([is_same_state(*pair, assigns=assigns, unknown=unknown) for pair in pairs], default=True)

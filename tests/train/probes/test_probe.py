@@ -8,7 +8,7 @@ import torch
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.bounded_copy import bounded_copy
+from mvcs.train.probes.commit_probes import bounded_copy
 from mvcs.train.probes.probe import compared, probe
 
 
