@@ -4,7 +4,6 @@ from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost,
 from .doubts import ForgottenGoal, SampleSize, SamplingNoise
 from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
-from .insensitive_measures import InsensitiveMeasure
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
 from .settings import SEARCH_DEFAULTS, SearchSettings
 from .step_search import LatticeSearch
@@ -23,7 +22,6 @@ __all__ = [
     "Evaluation",
     "ForgottenGoal",
     "Goal",
-    "InsensitiveMeasure",
     "Judge",
     "LatticeChoice",
     "LatticeOutcome",

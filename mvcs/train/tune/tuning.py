@@ -1,17 +1,20 @@
 """Choosing how files are committed: by a user's own function of what would be restored of them."""
 
+import functools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from mvcs.checkpoint import Captured, rebuild_state, torch_tensor
 from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues
 from mvcs.errors import EvaluationError, UsageError
+from mvcs.objects import ObjectId
 from mvcs.objects import Path as Place
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
@@ -24,7 +27,6 @@ from mvcs.search import (
     Bound,
     Evaluation,
     ForgottenGoal,
-    InsensitiveMeasure,
     LatticeChoice,
     LatticeSearch,
     Measured,
@@ -35,8 +37,8 @@ from mvcs.search import (
 from mvcs.train.choice.search import bounded_moments, evaluation_of, small_step
 from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Batches, called
+from mvcs.train.evaluation.live_tensors import OtherWeights
 from mvcs.train.state import rng
-from mvcs.train.tune.file_states import FileStates
 from mvcs.train.tune.report import TuneReport, report_of
 
 _GROUPS = 8  # keys of files that are looked at one by one
@@ -152,7 +154,7 @@ def tune_files(
     )
     tried = repo.trial_files(paths, settings)
     trial = _with_weights(tried.trial)
-    judging = _Judging(evaluate, FileStates(tried.captured), PairedCheck(bound), progress)
+    judging = _Judging(evaluate, _FileStates(tried.captured), PairedCheck(bound), progress)
     progress.start("evaluating", 2 + budget.evaluations, "evaluations")
     baseline = judging.baseline()
     unused = set() if baseline.is_zero else judging.unused(trial.values(settings), baseline, epsilon)
@@ -176,7 +178,7 @@ def tune_files(
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     seconds = perf_counter() - began
     zero = NO_SHARE if baseline.is_zero else None
-    doubts = zero, judging.insensitive.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
+    doubts = zero, judging.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
     doubt = "; ".join(filter(None, doubts)) or None
     report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=doubt)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
@@ -192,22 +194,54 @@ def _with_weights(trial: LatticeTrial) -> LatticeTrial:
     return trial
 
 
+@dataclass(frozen=True)
+class _FileStates:
+    """Makes states of files that were taken apart; each has memory of its own."""
+
+    captured: Captured
+
+    def make(self, values: RestoredValues | None = None, bad: Container[Place] = ()) -> Any:  # noqa: ANN401 - a state is anything
+        """Return the content of the file, or of several files a dict by their paths in the commit.
+
+        Args:
+            values: what the quantized leaves would restore to; None leaves everything as it is in the files.
+            bad: leaves that get quite other values.
+
+        Raises:
+            ConflictError: a file changed since it was taken apart.
+        """
+
+        @functools.cache
+        def leaf(index: int) -> torch.Tensor:
+            found = self.captured.leaves[index]
+            bounded = values is not None and found.path in values
+            content = values.content(found.path) if values and bounded else found.source.read()
+            made = torch_tensor(found.dtype, found.shape, content)
+            return OtherWeights({"": made})[""] if found.path in bad else made
+
+        files = self.captured.files or ()
+        states = {entry.path: rebuild_state(entry.node, leaf, self._blob) for entry in files}
+        return states if len(states) != 1 else states.popitem()[1]
+
+    def _blob(self, identifier: ObjectId, _: int) -> bytes:
+        return bytes(self.captured.blobs[identifier].read())
+
+
 @dataclass
 class _Judging:
     """Evaluates states of files; all evaluations draw the same random numbers.
 
     Attributes:
         spent: evaluations so far, in evaluations of the whole sample.
-        insensitive: whether the function tells candidates from the files as they are.
     """
 
     evaluate: EvaluateState
-    states: FileStates
+    states: _FileStates
     check: PairedCheck
     progress: Progress
     spent: float = 0.0
-    insensitive: InsensitiveMeasure = field(default_factory=InsensitiveMeasure)
     _candidates: int = 0
+    _same: int = 0
 
     def baseline(self) -> Baseline:
         """Evaluate the files as they are, and the first batch once more."""
@@ -242,8 +276,18 @@ class _Judging:
         with self._measuring(f"candidate {self._candidates}", values) as measured:
             verdict = self.check.judge(measured, baseline, epsilon, whole=whole)
         self.spent += verdict.share
-        self.insensitive.judged(verdict)
+        self._same += verdict.is_same
         return verdict
+
+    @property
+    def doubt(self) -> str | None:
+        """What makes the function suspicious; None where it tells a candidate from the files as they are."""
+        if not self._same == self._candidates >= SEARCH_DEFAULTS.suspicious:
+            return None
+        return (
+            f"the evaluation gave for {self._same} quantized models exactly what it gives for the original: "
+            "does it use the model that it is given?"
+        )
 
     @contextmanager
     def _measuring(
