@@ -165,9 +165,10 @@ TASKS: dict[str, Callable[[Path], Task]] = {
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Structure and bytes of every tensor; torch.save may write equal states in different ways."""
+    """Structure and bytes of every tensor, not the layout: torch.save writes equal states in several ways."""
     found = {}
     for path in sorted(folder.iterdir()):
         captured = capture_files([path], folder)
-        found[path.name] = captured.files, [bytes(leaf.source.read()) for leaf in captured.leaves]
+        nodes = [(entry.path, entry.format, entry.node) for entry in captured.files]
+        found[path.name] = nodes, [bytes(leaf.source.read()) for leaf in captured.leaves]
     return found
