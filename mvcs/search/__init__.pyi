@@ -1,7 +1,7 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
 from .bound import Bound, Goal
 from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
-from .doubts import ForgottenGoal, SampleSize, SamplingNoise
+from .doubts import ForgottenGoal, SampleSize, SamplingNoise, undecided
 from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
@@ -40,4 +40,5 @@ __all__ = [
     "as_number",
     "check_repeatable",
     "is_zero",
+    "undecided",
 ]

@@ -33,10 +33,7 @@ class SamplingNoise:
             baseline: what they were compared with.
             epsilon: the degradation accepted.
         """
-        count, least = len(baseline.batches), self._settings.noisy * epsilon
-        uppers = {each.upper(self._settings.errors): each for each in verdicts if not each.accepted}
-        doubts = [upper - each.degradation for upper, each in uppers.items() if upper <= epsilon]
-        doubt = min((doubt for doubt in doubts if doubt > least), default=0.0)
+        count, doubt = len(baseline.batches), undecided(verdicts, epsilon, self._settings)
         if not epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
@@ -74,6 +71,21 @@ class SampleSize:
         wanted = seen * (doubt / (self._settings.quiet * epsilon)) ** 2
         most = self._settings.growth * seen
         self.batches = max(self._first, seen // 2, math.ceil(min(wanted, most)))
+
+
+def undecided(
+    verdicts: Sequence[Verdict], epsilon: float, settings: SearchSettings = SEARCH_DEFAULTS
+) -> float:
+    """Return two standard errors of a candidate that was refused for them alone, the least; 0 for none.
+
+    Args:
+        verdicts: of a commit's candidates.
+        epsilon: the degradation accepted.
+        settings: how much noise is too much.
+    """
+    uppers = {each.upper(settings.errors): each for each in verdicts if not each.accepted}
+    doubts = [upper - each.degradation for upper, each in uppers.items() if upper <= epsilon]
+    return min((doubt for doubt in doubts if doubt > settings.noisy * epsilon), default=0.0)
 
 
 def doubt_of(

@@ -22,6 +22,7 @@ class Evaluation:
         candidates: how many were evaluated.
         evaluations: what all of it took, the baseline included, in evaluations of the whole sample.
         goal: which way the metric is better.
+        undecided: two standard errors of a candidate that was refused for them alone, the least; 0 for none.
         parts: the same of each part of the state, where several were measured: this is the worst of them.
     """
 
@@ -32,11 +33,13 @@ class Evaluation:
     candidates: int
     evaluations: float
     goal: Goal = "min"
+    undecided: float = 0.0
     parts: Mapping[str, "Evaluation"] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, float]:
         """Return what the commit records beside the degradation; NaN where there is no standard error."""
         error = math.nan if self.standard_error is None else self.standard_error
+        undecided = {"undecided": self.undecided} if self.undecided else {}
         return {
             "bound": self.bound,
             "baseline": self.baseline,
@@ -44,4 +47,5 @@ class Evaluation:
             "relative": 1.0,
             "candidates": float(self.candidates),
             "evaluations": self.evaluations,
+            **undecided,
         }

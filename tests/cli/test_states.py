@@ -276,7 +276,7 @@ def test_parts_are_counted_as_parts(hook):
     assert " 3 parts differ" in hook("log", "--stat", "-1").out
     assert {part["kind"] for part in hook.json("log", "--stat", "-1")[0]["stat"]} == {"part"}
     hook.commit("files instead")
-    assert hook("diff", "--stat", "HEAD~1", "HEAD").out.endswith(" 8 parts and 1 file differ\n")
+    assert hook("diff", "--stat", "HEAD~1", "HEAD").out.endswith(" 9 parts and 1 file differ\n")
     found = {change["path"]: change["kind"] for change in hook.json("log", "--stat", "-1")[0]["stat"]}
     assert (found["model"], found["model.safetensors"]) == ("part", "file")
 

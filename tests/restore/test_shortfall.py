@@ -207,10 +207,38 @@ def test_files_are_told_what_to_type(tmp_path: Path) -> None:
     assert "by --step-size 0.1: a larger one takes less" in console.json("show")["shortfall"]["told"]
 
 
+NOISY = Evaluation(0.01, 2.0, 0.004, 0.001, 2, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "told"),
+    [
+        (replace(NOISY, standard_error=0.0025), ("", "0.5", 3)),
+        (replace(NOISY, undecided=0.016), ("with coarser steps ", "1.6", 29)),
+    ],
+)
+def test_noise_that_made_steps_finer(
+    repo: Repository, evaluation: Evaluation, told: tuple[str, str, int]
+) -> None:
+    states = [{"weight": normal(600, 600)} for _ in range(2)]
+    found = of(repo, *states, step_size=0.1, evaluation=evaluation)
+    coarser, doubt, times = told
+    assert found.cause == "noise"
+    assert (
+        f"weights, and {coarser}the evaluation tells a degradation to about ± {doubt} % (two " in found.told
+    )
+    assert f"bound of 1 %: about {times} times as many batches make it 30 % of the bound" in found.told
+
+
+def test_noise_that_leaves_room_is_no_reason(repo: Repository) -> None:
+    states = [{"weight": normal(600, 600)} for _ in range(2)]
+    assert of(repo, *states, step_size=0.1, evaluation=NOISY).cause == "weights"
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 1e300])
 def test_numbers_that_no_evaluation_gives_are_no_error(repo: Repository, number: float) -> None:
     odd = Evaluation(number, number, number, number, 0, number)  # type: ignore[arg-type]
-    odd = replace(odd, candidates=number)  # type: ignore[arg-type]  # as a stranger's commit may have it
+    odd = replace(odd, candidates=number, undecided=number)  # type: ignore[arg-type]  # as a stranger's commit may have it
     for settings in (None, {"step_size": 0.1}):
         for _ in range(2):
             repo.commit({"weight": normal(600, 600)}, evaluation=odd, **(settings or {}))

@@ -21,7 +21,7 @@ mvcs cat-file 4f2a91c0 --raw > object.cbor
 @click.argument("name", metavar="OBJECT", shell_complete=completers.revision)
 @click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
 @always("-p", text="As text, which is the default.")
-@click.option("-t", "field", flag_value="kind", help="Its kind alone: commit, tree, tensor, chunk, …")
+@click.option("-t", "field", flag_value="kind", help="Its kind alone: commit, tree, tensor, chunk or so.")
 @click.option("-s", "field", flag_value="size", help="Its size in bytes alone.")
 @click.option("-e", "field", flag_value="", help="Nothing: the exit code is 0 where it is there and whole.")
 def command(session: Session, name: str, raw: bool, field: str | None) -> None:

@@ -2,11 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 
 from mvcs.checkpoint import Role
 from mvcs.reports import Cause
-from mvcs.restore.shortfall.recorded import EXACT_WEIGHT, LATER, Reason, Recorded, near
+from mvcs.restore.shortfall.recorded import EXACT_WEIGHT, LATER, Reason, Recorded, near, percent
 from mvcs.search import SEARCH_DEFAULTS
 
 _MOST = 1e3  # so many times less noise nobody gets from more batches
@@ -19,31 +18,22 @@ def weights(found: Recorded) -> Reason:
 
 
 def _noise(found: Recorded) -> Reason | None:
-    """Tell that the evaluation's sampling error takes most of the bound; None where it does not."""
-    doubt, bound = _doubt(found.evaluation), found.evaluation.get("bound", 0.0)
-    if not doubt > SEARCH_DEFAULTS.noisy * bound:  # nor where there is no standard error
+    """Tell that the evaluation's sampling error decides the steps; None where it does not."""
+    own = SEARCH_DEFAULTS.errors * found.evaluation.get("standard_error", math.nan)
+    undecided, bound = found.evaluation.get("undecided", 0.0), found.evaluation.get("bound", 0.0)
+    doubt, coarser = (undecided, "with coarser steps ") if undecided > 0 else (own, "")
+    if not doubt > SEARCH_DEFAULTS.quiet * bound:  # nor where there is no standard error
         return None
-    leaves = found.degradation(bound - doubt) if doubt < bound else "nothing"
     told = (
-        f"{found.share(Role.WEIGHT)} weights, and the evaluation tells a degradation to about "
-        f"± {found.degradation(doubt)} (two standard errors), which leaves {leaves} of the bound of "
-        f"{found.bound}"
+        f"{found.share(Role.WEIGHT)} weights, and {coarser}the evaluation tells a degradation to about "
+        f"± {found.degradation(doubt)} (two standard errors), too much of the bound of {found.bound}"
     )
-    wanted = 2 * doubt / bound if bound > 0 else math.inf
+    least = SEARCH_DEFAULTS.quiet * bound
+    wanted = doubt / least if least > 0 else math.inf
     if wanted > _MOST:
         return Cause.NOISE, told
-    return (
-        Cause.NOISE,
-        f"{told}: about {math.ceil(wanted**2):,} times as many batches make it half of the bound",
-    )
-
-
-def _doubt(evaluation: Mapping[str, float]) -> float:
-    """Return what the verdict added to the mean; NaN where no batches tell.
-
-    Recorded is the standard error of the whole sample, on which a commit is confirmed.
-    """
-    return SEARCH_DEFAULTS.errors * evaluation.get("standard_error", math.nan)
+    batches = f"about {math.ceil(wanted**2):,} times as many batches"
+    return Cause.NOISE, f"{told}: {batches} make it {percent(SEARCH_DEFAULTS.quiet)} of the bound"
 
 
 def _restored(found: Recorded) -> Reason | None:

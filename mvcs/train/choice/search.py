@@ -35,6 +35,7 @@ from mvcs.search import (
     SearchSettings,
     Verdict,
     is_zero,
+    undecided,
 )
 from mvcs.train.choice.model_weights import Part
 from mvcs.train.choice.steps import Steps
@@ -617,6 +618,7 @@ def evaluation_of(
         candidates=len(outcome.tested),
         evaluations=spent,
         goal=goal,
+        undecided=undecided([each.verdict for each in outcome.tested], epsilon),
     )
 
 
