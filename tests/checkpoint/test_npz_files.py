@@ -41,6 +41,16 @@ def test_an_archive_comes_back_with_the_same_arrays(tmp_path, hold_files, save):
     assert (tmp_path / "out" / "arrays.npz").read_bytes() == path.read_bytes()
 
 
+def test_an_array_is_read_without_the_list_of_all(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, **ARRAYS)
+    leaves = capture_files([path], tmp_path).leaves
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    for leaf, array in zip(leaves, ARRAYS.values(), strict=True):
+        assert b"".join(leaf.source.parts(8)) == leaf.source.read()
+        assert leaf.raw_bytes == array.nbytes
+
+
 class Touch:
     """Creates a file when it is unpickled."""
 

@@ -69,7 +69,7 @@ class NpzSource(Source):
 
     Attributes:
         file: the archive.
-        member: the array's name in it.
+        member: the array's place in it, as the archive's directory has it.
         header: bytes in front of its content.
         path: of the array in the commit.
         turned: how many dimensions it has, where the content stands there by columns, so that all of it is
@@ -78,7 +78,7 @@ class NpzSource(Source):
     """
 
     file: StampedFile
-    member: str
+    member: zipfile.ZipInfo
     header: int
     path: Path
     turned: int
@@ -113,13 +113,10 @@ class NpzSource(Source):
 
     @contextmanager
     def _open(self) -> Iterator[IO[bytes]]:
-        with (
-            self.file.open() as opened,
-            _told(self.file),
-            zipfile.ZipFile(opened) as archive,
-            archive.open(self.member) as stream,
-        ):
-            yield stream
+        # Not by way of the archive: it would read its whole directory for each of its arrays.
+        with self.file.open() as opened, _told(self.file):
+            opened.seek(content_at(self.file, WHAT, opened, self.member))
+            yield zipfile.ZipExtFile(opened, "r", self.member)
 
 
 @contextmanager
@@ -262,7 +259,7 @@ def _pair(
             hint="save it by rows, as numpy.ascontiguousarray gives it",
         )
     swap = 0 if dtype == dtype.newbyteorder("<") else dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    source = NpzSource(where.file, member, length, where.path, turned, swap)
+    source = NpzSource(where.file, archive.getinfo(member), length, where.path, turned, swap)
     found = Found(known, shape, source, TensorFlag.NUMPY, (where.name, member))
     return [where.key, collector.tensor(found, where.path)], source
 
