@@ -30,7 +30,8 @@ _PRIMITIVES = (type(None), bool, int, float, complex, str, bytes)
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, Counter, OrderedDict)
 _FACTORIES: dict[str | None, Any] = {kind.__name__: kind for kind in (*_PRIMITIVES[1:], *_CONTAINERS)}
 _FACTORIES[None] = None
-_MOST_BITS, _MOST_POOL = 4096, 1024  # of what takes the square of them to work with
+_MOST_BITS, _MOST_POOL = 4096, 64  # of what takes the square of them to work with
+_WORDS = 625  # of the state of a Random
 _POSITIONS = {"pos": 624, "buffer_pos": 4}  # in arrays, which numpy does not compare them with
 
 
@@ -120,10 +121,17 @@ def _is_key(key: Any) -> bool:  # noqa: ANN401 - of a mapping
     return isinstance(key, Enum | pathlib.PurePath) or type(key) in _PRIMITIVES
 
 
+def _only(kind: type, value: Any) -> Any:  # noqa: ANN401 - a part
+    # A range takes the place of a list and never ends; a list that of a mapping, whose keys are not checked.
+    if type(value) is not kind:
+        raise ValueError(f"a part is no '{kind.__name__}'")
+    return value
+
+
 def _mapping(kind: type[dict[Any, Any]], keys: list[Any], values: list[Any]) -> dict[Any, Any]:
-    _check_keys(keys)
+    _check_keys(_only(list, keys))
     made = kind()
-    for key, value in zip(keys, values, strict=True):
+    for key, value in zip(keys, _only(list, values), strict=True):
         made[key] = value
     return made
 
@@ -131,7 +139,7 @@ def _mapping(kind: type[dict[Any, Any]], keys: list[Any], values: list[Any]) -> 
 def _array(name: str, content: bytes, shape: list[int] | None) -> object:
     if not fullmatch(r"<U\d{1,8}|\|S\d{1,8}|<[mM]8(\[\d{0,9}([YMWDhms]|[munpfa]s)\])?", name):
         raise ValueError(f"its type is '{name}'")
-    found = np.ndarray(as_shape(shape or []), name, bytearray(content))
+    found = np.ndarray(as_shape(shape or []), name, bytearray(_only(bytes, content)))
     if found.nbytes != len(content) or found.size > max(len(content), 1):
         raise ValueError("it has another number of bytes")
     if "U" in name and any(np.frombuffer(content, "<u4") > sys.maxunicode):
@@ -174,16 +182,33 @@ def _words(value: Random) -> tuple[Any, ...]:
 
 
 def _random(version: int, words: Any, gauss: float | None) -> Random:  # noqa: ANN401 - an array
+    if len(words) != _WORDS:
+        raise ValueError(f"it has {len(words)} words")
     made = Random()  # noqa: S311 - a user's
     made.setstate((version, tuple(map(int, words)), gauss))
     return made
 
 
+def _seed(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the state of a seed sequence, which takes time to work with."""
+    if state and not 0 < state["pool_size"] <= _MOST_POOL:
+        raise ValueError(f"a seed sequence with a pool of more than {_MOST_POOL}")
+    if state and not _is_seed([state["entropy"], state["spawn_key"]]):
+        raise ValueError(f"a seed of other than integers of at most {_MOST_BITS} bits")
+    return state
+
+
+def _is_seed(value: Any) -> bool:  # noqa: ANN401 - whatever numpy takes
+    if isinstance(value, list | tuple):
+        return all(map(_is_seed, value))
+    if isinstance(value, np.ndarray):
+        return value.size <= _MOST_BITS
+    return value is None or (isinstance(value, int) and value.bit_length() <= _MOST_BITS)
+
+
 def _bits(kind: Any, state: dict[str, Any], seed: dict[str, Any] | None) -> Any:  # noqa: ANN401 - numpy's
-    if seed and not 0 < seed["pool_size"] <= _MOST_POOL:
-        raise ValueError("its pool is too large")
     made = kind(0)
-    made.__setstate__((check_positions(state), seed and draws.SeedSequence(**seed)))
+    made.__setstate__((check_positions(state), seed and draws.SeedSequence(**(_seed(seed) or {}))))
     return made
 
 
@@ -204,10 +229,13 @@ def _member(name: str, member: str, value: object) -> object:
 
 _BITS = {kind: getattr(draws, kind) for kind in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 _KINDS: dict[type, tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]] = {
-    deque: (lambda value: (list(value), value.maxlen), deque),
+    deque: (
+        lambda value: (list(value), value.maxlen),
+        lambda items, most: deque(_only(list, items), most),
+    ),
     defaultdict: (
         lambda value: (dict(value), _factory(value)),
-        lambda items, name: defaultdict(_FACTORIES[name], items),
+        lambda items, name: defaultdict(_FACTORIES[name], _only(dict, items)),
     ),
     date: (lambda value: (value.isoformat(),), date.fromisoformat),
     timedelta: (attrgetter("days", "seconds", "microseconds"), timedelta),
@@ -220,7 +248,7 @@ _KINDS: dict[type, tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]] 
 }
 for _kind in _BITS.values():
     _KINDS[_kind] = (
-        lambda value: (value.state, getattr(value.seed_seq, "state", None)),
+        lambda value: (value.state, _seed(getattr(value.seed_seq, "state", None))),
         partial(_bits, _kind),
     )
 for _kind in (range, slice):
