@@ -81,6 +81,7 @@ from .trees.state_parts import narrowed_tree, part_alone
 from .trees.structure import (
     INLINE_BYTES,
     MAX_ALIKE,
+    MAX_KEY_BITS,
     Key,
     NodeTag,
     Path,
@@ -114,6 +115,7 @@ __all__ = [
     "MAX_BARE",
     "MAX_DIMENSIONS",
     "MAX_INTEGER_BYTES",
+    "MAX_KEY_BITS",
     "MAX_NUMBER",
     "MAX_OFFSETS",
     "MAX_PARTS",

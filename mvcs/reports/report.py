@@ -7,12 +7,14 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+_LONG_BITS = 4096  # of an integer that Python refuses, or takes long, to write in decimal
+
 
 class Report:
     """Gives every report the same JSON form: its fields by name."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values that `json.dumps` takes; NaN and infinities become text."""
+        """Return plain values that `json.dumps` takes; NaN, infinities and long integers become text."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every report is a dataclass
         return {item.name: as_json(getattr(self, item.name)) for item in fields}
 
@@ -27,6 +29,8 @@ def as_json(value: Any) -> Any:  # noqa: ANN401 - one return for each kind of fi
         return [as_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > _LONG_BITS:
+        return hex(value)
     if isinstance(value, dt.datetime):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, share
+from mvcs.ui.terminal.sizes import count, share
 from mvcs.ui.terminal.text import bar, printable, table, wrapped
-from mvcs.ui.terminal.values import listed
+from mvcs.ui.terminal.values import listed, value_text
 
 if TYPE_CHECKING:
     from mvcs.reports import Diff, TensorDiff
@@ -167,7 +167,7 @@ def _maybe(value: float | None) -> str:
 
 
 def _short(value: object) -> str:
-    text = number(value) if isinstance(value, float) else printable(repr(value))
+    text = value_text(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from mvcs.ui.details import tensor_table
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, size
+from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import lines, printable
-from mvcs.ui.terminal.values import listed
+from mvcs.ui.terminal.values import listed, value_text
 
 if TYPE_CHECKING:
     from mvcs.restore import FileDetails
@@ -20,10 +20,7 @@ def file_details(found: "FileDetails", screen: Screen, limit: int | None) -> lis
         return [printable(path) for path in found.files]
     short = screen.paint(found.commit.short, "id")
     title = f"{short}:{printable(found.path)}  {found.format}, {size(found.raw_bytes)}"
-    said = (
-        (path, number(value) if isinstance(value, float) else printable(repr(value)))
-        for path, value in found.values.items()
-    )
+    said = ((path, value_text(value)) for path, value in found.values.items())
     values = listed(said, None if limit is None else "--all")
     table = tensor_table(found.tensors, screen, limit)
     return [title, *(["", *table] if table else []), *(["", *values] if values else [])]

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from mvcs import Checkpointer
 from mvcs.errors import ConflictError
 from mvcs.repository import Repository
+from tests.cli.conftest import Console
 
 
 def train(folder, steps, run=None, **bounding):
@@ -270,6 +271,16 @@ def test_status_and_listing_say_what_there_is_instead_of_files(hook):
     assert result.out == ""
     assert "HEAD holds a state, and no files; its parts are model, optimizer" in result.err
     assert hook.json("ls-files") == []
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "main", "--json"), ("show", "main:a"), ("diff", "main~1", "main")]
+)
+def test_an_integer_of_thousands_of_digits_is_shown(tmp_path, words):
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"a": {"b": 1}})
+        repo.commit({"a": {"b": 1 << 20_000}})
+    assert "0x1000" in Console(tmp_path)(*words).out
 
 
 def test_parts_are_counted_as_parts(hook):

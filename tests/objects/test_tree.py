@@ -309,6 +309,11 @@ def test_keys_that_were_chosen_to_fall_together_are_refused():
     assert Tree.decode(Tree((), root=root).encode()).root == root
 
 
+def test_a_key_that_no_path_could_be_written_with_is_refused():
+    with pytest.raises(CorruptionError, match="a key of more than 4096 bits"):
+        decoded([int(NodeTag.DICT), [[1 << 20_000, None]]])
+
+
 def quantized_leaf(tensor):
     return Leaf(tensor, ExactTensor(tensor.dtype, tensor.shape, (A,) * tensor.chunk_count))
 

@@ -12,7 +12,7 @@ from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.collector import Collector, check_integer, refuse
 from mvcs.checkpoint.state.objects import object_parts
 from mvcs.checkpoint.state.rebuild import rebuild_state
-from mvcs.objects import NodeTag, Path, Value, cbor
+from mvcs.objects import MAX_KEY_BITS, NodeTag, Path, Value, cbor
 
 __all__ = ["StateCapture", "capture_state", "rebuild_state"]
 
@@ -162,7 +162,8 @@ class StateCapture:
         if not {*map(type, value)} <= _KEYS:
             return self._object(value, path, depth)
         for key, item in cast("Mapping[str | int, object]", value).items():
-            check_integer(path, key) if isinstance(key, int) else None
+            if isinstance(key, int) and key.bit_length() > MAX_KEY_BITS:
+                raise refuse(path, f"a key of {key.bit_length()} bits")
             pairs.append([key, self.node(item, (*path, key), depth - 1)])
         tag = _MAPPINGS[type(value)]
         metadata = self._attributes(value, path, depth)

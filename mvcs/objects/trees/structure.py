@@ -23,6 +23,7 @@ INLINE_BYTES = 4096
 MAX_NESTING = 65
 MAX_ALIKE = 64
 MAX_NODES = 1 << 22
+MAX_KEY_BITS = 4096  # keys stand in paths, and Python refuses to write thousands of digits
 
 
 class NodeTag(IntEnum):
@@ -105,6 +106,8 @@ def _refuse_alike(keys: list[Value]) -> None:
     large = [
         key for key in keys if not isinstance(key, str) and abs(cast("int", key)) > sys.hash_info.modulus
     ]
+    if any(cast("int", key).bit_length() > MAX_KEY_BITS for key in large):
+        raise CorruptionError(f"a mapping has a key of more than {MAX_KEY_BITS} bits")
     if any(count > MAX_ALIKE for count in Counter(map(hash, large)).values()):
         raise CorruptionError(f"more than {MAX_ALIKE} keys of a mapping have one hash")
 

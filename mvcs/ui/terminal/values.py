@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from itertools import groupby
 
+from mvcs.reports import as_json
+from mvcs.ui.terminal.sizes import number
 from mvcs.ui.terminal.text import printable
 
 _ITEMS = 4
@@ -24,6 +26,13 @@ def listed(values: Iterable[tuple[str, str]], option: str | None) -> list[str]:
             lines = [f"{lines[0]}, and {len(items) - 1} more up to item {last}; {option} lists them"]
         result += lines
     return result
+
+
+def value_text(value: object) -> str:
+    """Return a number or a text, safe to show."""
+    if isinstance(value, float):
+        return number(value)
+    return printable(str(as_json(value)) if isinstance(value, int) else repr(value))
 
 
 def _list_of(value: tuple[str, str]) -> tuple[str, bool]:
