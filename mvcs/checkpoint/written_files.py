@@ -25,8 +25,8 @@ def write_file(
     content: ContentReader,
     target: pathlib.Path,
     opener: Callable[[str, int], int] | None = None,
-) -> None:
-    """Write one file of a commit in full to `target`, durably.
+) -> bool:
+    """Write one file of a commit in full to `target`, durably; return whether it is laid out as it was.
 
     It comes back byte for byte from an exact layer, and laid out as it was from a value layer; a safetensors
     file that is not what was handed over says so. A torch or npz file without a layout, from an earlier
@@ -48,15 +48,17 @@ def write_file(
         if entry.format is FileFormat.SAFETENSORS:
             write_safetensors(entry, content, file)
         elif entry.header is not None and write_laid_out(entry, content, file):
-            return
+            return True
         elif entry.format is FileFormat.NPZ:
             write_npz(entry, content, file)
+            return entry.header is None or content.restored is not None
         elif entry.format is FileFormat.TORCH:
             with needing_torch(f"writing '{entry.path}'", hint=_tensors_of(entry.path)):
                 from mvcs.checkpoint.torch_files.torch_file import write_torch
             write_torch(entry.node, content, file)
         else:
             _write_opaque(entry, content, file)
+    return True
 
 
 def _tensors_of(path: str) -> str:

@@ -12,7 +12,7 @@ from mvcs.commits.before.parent_tree import ParentTree
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.preparation import Preparation
 from mvcs.commits.damage_found import Damage
-from mvcs.commits.describe import Content, bounded_notes, described, resting_notes
+from mvcs.commits.describe import Content, bounded_notes, described, resting_notes, uncompressed_notes
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.layer_writers import Layers, LayerWriters
 from mvcs.commits.leaves.exact import ExactLeaves
@@ -126,6 +126,7 @@ class Committer:
             self._weight_history.keep(revision, keeper.anatomy)
         notes = *notes, *resting_notes(parent.revision, parent.behind or parent.tree, tree, request.step)
         notes = *notes, *bounded_notes(bounded, evaluated=request.evaluation is not None)
+        notes = *notes, *uncompressed_notes(task.captured, stored)
         return MadeCommit(revision, tree, notes, {})
 
     def tried(

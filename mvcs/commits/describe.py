@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from mvcs.checkpoint import GRADIENTS, GROUPS, MODELS, STATE
+from mvcs.checkpoint import GRADIENTS, GROUPS, MODELS, STATE, Captured
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
@@ -12,6 +12,7 @@ from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
+from mvcs.errors import some_of
 from mvcs.history import Revision
 from mvcs.objects import (
     BOUNDED,
@@ -33,6 +34,7 @@ from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
 from mvcs.search import METRIC
 
+_SHOWN = 3
 MOMENTS_REST = (
     "its moments are those of the commit before, bit for bit, though steps were made since: hand over the "
     "optimizer that is stepped, such as what prepare() returned; where it rests on purpose, all is well"
@@ -245,6 +247,15 @@ def bounded_notes(bounded: BoundedGroups | None, *, evaluated: bool) -> tuple[st
     if not told:
         return limit
     return (f"{' and '.join(told)}: {SNAP_BACK_REASON}", *limit)
+
+
+def uncompressed_notes(captured: Captured, stored: Tree) -> Iterator[str]:
+    """Tell which files come back uncompressed from the value layer."""
+    pairs = zip(captured.leaves, stored.leaves, strict=True)
+    found = {f"'{given.path[0]}'" for given, leaf in pairs if given.deflated and leaf.exact is not None}
+    if found:
+        which = some_of(sorted(found), _SHOWN)
+        yield f"with rounded values, arrays come back uncompressed; with --exact as they were: {which}"
 
 
 def _tensors(amount: int) -> str:

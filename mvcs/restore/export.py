@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import export_file, format_as_it_is, format_of, write_file
+from mvcs.checkpoint import export_file, format_as_it_is, format_of
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import ExportLanding
 from mvcs.local_files import temporary_name
@@ -15,7 +15,7 @@ from mvcs.restore.open_commit import Reading, select
 from mvcs.restore.open_folder import Opener, OpenFolder
 from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes, state_bytes
-from mvcs.restore.written_files import write_files
+from mvcs.restore.written_files import write_files, write_told
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"
@@ -150,7 +150,7 @@ def _write_single(
     size = file_bytes(reading.tree, [entry])
     reading.allowance.check_disk(size, path.parent)
     reading.progress.start("restoring", size, "bytes")
-    _replacing(path, landing, lambda *opened: write_file(entry, reading.content, *opened))
+    _replacing(path, landing, lambda *opened: write_told(reading, entry, *opened))
     reading.progress.finish()
     return Exported(entry.format.value, 1, len(reading.tree.leaves))
 

@@ -108,7 +108,7 @@ class _Landing:
         self.announce(self.top.place / temporary)
         self.staged[temporary] = entry.path
         opener = self.top.opener(temporary)
-        write_file(entry, self.reading.content, self.top.place / temporary, opener)
+        write_told(self.reading, entry, self.top.place / temporary, opener)
         return Stamp.of(self.top.status(temporary))
 
     def _renamed(self, path: str, stamp: Stamp) -> Stamp:
@@ -121,6 +121,17 @@ class _Landing:
             self.top.make_above(path)
         for temporary, path in self.staged.items():
             self.top.rename(temporary, path)
+
+
+def write_told(
+    reading: Reading, entry: FileEntry, target: pathlib.Path, opener: Callable[[str, int], int] | None
+) -> None:
+    """Write one file of a commit, as `write_file` does, and tell where it is not laid out as it was."""
+    if not write_file(entry, reading.content, target, opener):
+        reading.progress.note(
+            f"'{entry.path}' has the same arrays and other bytes: the zlib of here compresses otherwise, "
+            "so they are not compressed"
+        )
 
 
 def _within_reach(top: pathlib.Path, path: str) -> str:

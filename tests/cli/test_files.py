@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import zlib
 
 import numpy as np
 import pytest
@@ -439,6 +440,38 @@ def test_a_file_that_cannot_be_read_is_kept_by_what_the_hint_says(unread, name):
     (unread.folder / "run" / name).unlink()
     unread("checkout", "HEAD")
     assert digest(unread.folder / "run" / name) == content
+
+
+def test_an_array_with_a_wrong_checksum_is_kept_by_what_the_hint_says(mvcs):
+    path = mvcs.folder / "x.npz"
+    np.savez(path, w=np.ones(3, np.float32))
+    path.write_bytes(path.read_bytes().replace(np.float32(1).tobytes() * 3, bytes(12)))
+    assert "--plain" in mvcs("commit", "x.npz", "-m", "x", code=1).err
+    content = path.read_bytes()
+    mvcs("commit", "x.npz", "-m", "x", "--plain")
+    path.unlink()
+    mvcs("restore", "x.npz")
+    assert path.read_bytes() == content
+
+
+def test_a_bounded_commit_says_which_arrays_come_back_uncompressed(mvcs):
+    np.savez_compressed(mvcs.folder / "x.npz", w=np.random.default_rng(0).standard_normal((30, 40), "<f4"))
+    assert "come back uncompressed" not in mvcs("commit", "x.npz", "-m", "exact").err
+    assert "come back uncompressed; with --exact as they were: 'x.npz'" in (
+        mvcs("commit", "x.npz", "-m", "bounded", "--step-size", "0.5").err
+    )
+
+
+def test_arrays_that_zlib_compresses_otherwise_are_told_on_restore(mvcs, monkeypatch):
+    path = mvcs.folder / "x.npz"
+    np.savez_compressed(path, w=np.arange(3000.0))
+    mvcs("commit", "x.npz", "-m", "x")
+    path.unlink()
+    other = zlib.compressobj
+    monkeypatch.setattr(zlib, "compressobj", lambda level, method, bits: other(level, method, bits, 1))
+    for words in (("restore", "x.npz"), ("checkout", "HEAD", "-o", "y.npz")):
+        assert "'x.npz' has the same arrays and other bytes: the zlib of here" in mvcs(*words).err
+    assert (np.load(path)["w"] == np.arange(3000.0)).all()
 
 
 def test_every_file_of_a_folder_that_cannot_be_read_is_named(unread):

@@ -116,7 +116,7 @@ class NpzSource(Source):
         # Not by way of the archive: it would read its whole directory for each of its arrays.
         with self.file.open() as opened, _told(self.file):
             opened.seek(content_at(self.file, WHAT, opened, self.member))
-            yield zipfile.ZipExtFile(opened, "r", self.member)
+            yield cast("IO[bytes]", zipfile.ZipExtFile(opened, "r", self.member))
 
 
 @contextmanager
@@ -176,11 +176,11 @@ def capture_npz(file: StampedFile, name: str, collector: Collector, *, loosely: 
     node: Value = [int(NodeTag.DICT), pairs]
     kind = FileFormat.BINARY if loosely else FileFormat.NPZ
     layout = layout_node(file, node, placed, collector)
-    if loosely:
-        # Such an archive cannot be written without its layout, so none that has other values of these.
-        for one in placed:
-            if one.deflated is not None:
-                collector.leaves[one.leaf] = replace(collector.leaves[one.leaf], verbatim=True)
+    for one in placed:
+        if one.deflated is not None:
+            # Loosely, an archive cannot be written without its layout, so not with other values of these.
+            leaf = collector.leaves[one.leaf]
+            collector.leaves[one.leaf] = replace(leaf, deflated=True, verbatim=loosely or leaf.verbatim)
     return FileEntry(name, kind, node, layout)
 
 

@@ -87,6 +87,7 @@ class CapturedLeaf:
         shape: its sizes.
         source: gives its content, row-major and little-endian.
         verbatim: whether its file could not be written with other values.
+        deflated: whether its file has it compressed, which one with other values has not.
     """
 
     path: Path
@@ -94,6 +95,7 @@ class CapturedLeaf:
     shape: tuple[int, ...]
     source: Source
     verbatim: bool = False
+    deflated: bool = False
 
     @cached_property
     def raw_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """The steps that verbs share which make a commit: from what stands there to what is told of it."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,18 +28,25 @@ _ANEW = (
 )
 
 
+@contextmanager
+def _kept_by_a_flag() -> Iterator[None]:
+    """Say of a file that cannot be read what can be done."""
+    try:
+        yield
+    except FileFormatError as error:
+        error.hint = _ANEW
+        raise
+
+
 class Committing(Roomy):
     """Steps to a commit."""
 
     def _captured(self, asked: "AskedFiles", parent: "Revision | None") -> "Taken":
-        """Capture files, and say of those that cannot be read what can be done."""
+        """Capture files."""
         from mvcs.repository.worktree import files_to_commit
 
-        try:
+        with _kept_by_a_flag():
             return files_to_commit.capture(self._session, asked, parent)
-        except FileFormatError as error:
-            error.hint = _ANEW
-            raise
 
     def _taken(
         self,
@@ -54,7 +61,8 @@ class Committing(Roomy):
         refuse_unchanged(self._session, taken, request, position.parent)
         origin = taken.origin
         asked = replace(origin.asked(request), notes=taken.captured.notes)
-        made = self._commit(taken.captured, asked, position, taken.kept, ready)
+        with _kept_by_a_flag():
+            made = self._commit(taken.captured, asked, position, taken.kept, ready)
         files_to_commit.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
         return replace(self._finished(made), kept=kept, left=list(taken.left), added=list(taken.added))
