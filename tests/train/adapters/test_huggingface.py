@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from mvcs.errors import UsageError
+from mvcs.local_files import SCRATCH
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 
@@ -121,7 +122,7 @@ def test_a_killed_run_goes_on_exactly(tmp_path: Path, died: int) -> None:
         assert repo.head().step == STEPS_A_EPOCH * EPOCHS - 1
         assert {"loss", "eval_loss", "epoch"} <= set(repo.head().metrics)
     assert not list(tmp_path.rglob("checkpoint-*"))
-    assert again._folder is None
+    assert not list((tmp_path / "run/.mvcs").glob(f"{SCRATCH}*"))
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
