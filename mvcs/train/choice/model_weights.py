@@ -35,10 +35,10 @@ class Part:
     @cached_property
     def own(self) -> Weights | None:
         """What is evaluated as it was handed over; None where the evaluated object holds it."""
-        if self.names is None:
-            return None
+        inner = {path[len(self.place) :]: path for path in self.tensors} if self.names is None else {}
+        names = self.names or {inner[path]: name for path, name in self.evaluator.copies(inner).items()}
         live = self.evaluator.live
-        return {name: self.tensors[path].to(live[name].dtype) for path, name in self.names.items()}
+        return {name: self.tensors[path].to(live[name].dtype) for path, name in names.items()} or None
 
     @cached_property
     def frozen(self) -> frozenset[Path]:

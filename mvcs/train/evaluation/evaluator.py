@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from itertools import chain
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, get_args
@@ -28,7 +29,7 @@ from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
 from mvcs.train.evaluation.live_tensors import OtherWeights, Weights, live_tensors
 from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
-from mvcs.train.evaluation.state_names import names_of, tensors_of
+from mvcs.train.evaluation.state_names import memory_of, names_of, tensors_of
 from mvcs.train.state.stateful import ModelProvider, Stateful
 
 OnFailure = Literal["exact", "unchecked"]
@@ -235,14 +236,15 @@ class Evaluator:
     def unused(
         self, step: int, baseline: Baseline, weights: Weights, own: Weights | None = None
     ) -> frozenset[str]:
-        """Return the names of weights that an evaluation does not use; see `look_for_blindness`.
+        """Return the names of weights and buffers that an evaluation does not use; see `look_for_blindness`.
 
         Those of modules that were called are used. Others are made bad, together with what stands in the same
         part of the model, as a weight may be used without its module.
         """
         groups: dict[str, dict[str, torch.Tensor]] = defaultdict(dict)
         for place, module in self.module.named_modules():
-            for last, _ in module.named_parameters(recurse=False) if module not in self._called else ():
+            each = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
+            for last, _ in each if module not in self._called else ():
                 name = f"{place}.{last}" if place else last
                 if name in weights:
                     groups[name.split(".")[0]][name] = weights[name]
@@ -288,6 +290,14 @@ class Evaluator:
         """Return the names of parameters and buffers by paths of the model's state; see `names_of`."""
         state = self._model.state_dict  # type: ignore[union-attr]  # a provider is saved as well
         return names_of(self.module, state, paths)
+
+    def copies(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """Return those of `names` whose values need not be the model's: some states have an average there."""
+        names, live = self.names(paths), self.live
+        if self._model is not self.module:  # asking a framework once more may take long
+            return names
+        state = [(path, one) for path, one in tensors_of(self.module.state_dict(), ()) if path in names]
+        return {path: names[path] for path, one in state if memory_of(one) != memory_of(live[names[path]])}
 
     def learn(self, verdicts: Sequence[Verdict], baseline: Baseline, epsilon: float) -> None:
         """Take in how the candidates of a commit fared, for the number of batches of the next one."""

@@ -35,8 +35,8 @@ def names_of(model: nn.Module, state: Callable[[], object], paths: Iterable[Path
         else:
             others.add(path)
     if others:
-        by_memory = {_memory(tensor): name for name, tensor in live.items() if tensor.numel()}
-        memories = {path: _memory(tensor) for path, tensor in tensors_of(state(), ()) if path in others}
+        by_memory = {memory_of(tensor): name for name, tensor in live.items() if tensor.numel()}
+        memories = {path: memory_of(tensor) for path, tensor in tensors_of(state(), ()) if path in others}
         found |= {path: by_memory[memory] for path, memory in memories.items() if memory in by_memory}
     return found
 
@@ -53,7 +53,8 @@ def tensors_of(value: object, path: Path) -> Iterator[tuple[Path, torch.Tensor]]
             yield from tensors_of(item, (*path, index))
 
 
-def _memory(tensor: torch.Tensor) -> object:
+def memory_of(tensor: torch.Tensor) -> object:
+    """Return what is the same for tensors that lie in the same memory alike."""
     return tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 

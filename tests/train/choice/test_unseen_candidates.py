@@ -210,6 +210,8 @@ class Twofold(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.net, self.head, self.scale = evaluations.make(), nn.Linear(12, 40), nn.Embedding(4, 32)
+        self.norm = nn.BatchNorm1d(40, affine=False)
+        self.norm.running_mean.normal_()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.net(x) * self.scale.weight[:, :1].square().mean()
@@ -226,7 +228,46 @@ def test_weights_that_an_evaluation_does_not_use_are_exact(
     restored = repo.restore(prefer_exact=False).state["model"]
     exact = repo.checkout(exact=True)["model"]
     assert torch.equal(restored["head.weight"], exact["head.weight"])
+    assert torch.equal(restored["norm.running_mean"], exact["norm.running_mean"])
     assert not torch.equal(restored["net.0.weight"], exact["net.0.weight"])
     assert not torch.equal(restored["scale.weight"], exact["scale.weight"])
     told = [text for text in caplog.messages if "does not use" in text]
-    assert told == ["evaluate does not use head.bias, head.weight: they are kept exactly"]
+    some = "head.bias, head.weight, norm.running_mean, norm.running_var"
+    assert told == [f"evaluate does not use {some}: they are kept exactly"]
+
+
+class Other(nn.Module):
+    """A model whose state has other weights by the names of its own, as an average may be handed over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = evaluations.make()
+        self._register_state_dict_hook(Other.replace)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+    def replace(self, state: dict[str, Any], *_: Any) -> None:
+        named = self.named_parameters(remove_duplicate=False)
+        state.update({name: 0.9 * value.detach() for name, value in named})
+
+
+@torch.no_grad()
+def metric(state: dict[str, torch.Tensor]) -> float:
+    net = Other()
+    net.load_state_dict(state)
+    return float(evaluations.number(net))
+
+
+def test_a_verdict_is_of_what_the_state_has_and_not_of_what_the_model_holds(repo: Repository) -> None:
+    repo.config_set("retention.exact_layers", "1000")
+    run = Run()
+    run.model = Other()
+    run.optimizer = torch.optim.AdamW(run.model.parameters(), lr=1e-2)
+    train(repo, run, 10, max_degradation=BOUND)
+    for commit in repo.log():
+        restored = metric(repo.restore(commit.id, prefer_exact=False).state["model"])
+        before = metric(repo.checkout(commit.id, exact=True)["model"])
+        assert commit.bounded
+        assert commit.errors["evaluation"]["baseline"] == pytest.approx(before, rel=1e-4)
+        assert restored / before - 1 <= BOUND
