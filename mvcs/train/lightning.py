@@ -73,7 +73,7 @@ class MvcsCallback(Callback):
             called = trainer.callbacks
             for own in filter(_is_added_by_lightning, list(called)):
                 called.remove(own)  # from what is just being called, so that it does not prepare its folder
-            trainer.callbacks = [self, *(callback for callback in called if callback is not self)]
+            self._go_first(trainer)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the model, and leave optimizers, schedulers and loops for Lightning to restore."""
@@ -82,15 +82,21 @@ class MvcsCallback(Callback):
                 f"a run of {trainer.world_size} processes cannot be committed", hint="train with devices=1"
             )
         del pl_module
-        # From here on behind all others, whose list is just being gone through.
-        others = [callback for callback in trainer.callbacks if callback is not self]
-        files = [callback for callback in others if isinstance(callback, Checkpoint)]
-        trainer.callbacks = [*(other for other in others if other not in files), self, *files]
+        self._go_last(trainer)
         self._groups = [len(optimizer.param_groups) for optimizer in trainer.optimizers]
         self._seen = trainer.global_step
         self.checkpointer = self._made(trainer).__enter__()
         if self._resume and self.checkpointer.resume():
             self._hand_over(trainer)
+
+    def _go_first(self, trainer: Trainer) -> None:
+        trainer.callbacks = [self, *(callback for callback in trainer.callbacks if callback is not self)]
+
+    def _go_last(self, trainer: Trainer) -> None:
+        # The others' list is just being gone through.
+        others = [callback for callback in trainer.callbacks if callback is not self]
+        files = [callback for callback in others if isinstance(callback, Checkpoint)]
+        trainer.callbacks = [*(other for other in others if other not in files), self, *files]
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Put back what Lightning does not: types of states, added groups, and what was drawn since."""
@@ -119,6 +125,12 @@ class MvcsCallback(Callback):
         """Commit the last step of the epoch before."""
         del pl_module
         self._commit(trainer, between_epochs=True)
+        self._go_last(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let the last step be committed before others begin an epoch, or put an average in its place."""
+        del pl_module
+        self._go_first(trainer)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
@@ -140,6 +152,7 @@ class MvcsCallback(Callback):
         """Commit the last step, and what is queued."""
         del pl_module
         self._commit(trainer, between_epochs=True)
+        self._go_last(trainer)
         if self.checkpointer is not None:
             self.checkpointer.finish()
 
