@@ -1,6 +1,6 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
 from .bound import Bound, Goal
-from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
+from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested, error_of
 from .doubts import ForgottenGoal, SampleSize, SamplingNoise, undecided
 from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
@@ -39,6 +39,7 @@ __all__ = [
     "as_batches",
     "as_number",
     "check_repeatable",
+    "error_of",
     "is_zero",
     "undecided",
 ]

@@ -34,6 +34,7 @@ from mvcs.search import (
     SamplingNoise,
     SearchSettings,
     Verdict,
+    error_of,
     is_zero,
     undecided,
 )
@@ -180,6 +181,7 @@ class Chooser:
         self._checked_parts: Mapping[Path, str] | None = None
         self._averages, self._is_told = set[str](), False
         self._unused = set[tuple[str, Path]]()
+        self._finer = False
         self._seconds = seconds
         self._noise = SamplingNoise(search)
         self._took, self._is_last = 0.0, False
@@ -358,6 +360,7 @@ class Chooser:
             moments=bounded_moments(settings.moments, epsilon),
             small=small_step(settings.small, epsilon, self._numbers),
         )
+        settings = _finer_small(settings) if self._finer else settings
         parts = self._parts(trials.state)
         if not parts:
             return Choice(None)
@@ -427,11 +430,18 @@ class Chooser:
         self, part: Part, step: int, epsilon: float, chosen: "_Chosen", baseline: Baseline
     ) -> LatticeOutcome:
         """Search the steps of a part beside those that are chosen: of frozen weights where no others do."""
+        tried: list[tuple[float, Verdict]] = []
 
         def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             weights = part.weights(chosen.trial.values(chosen.with_point(point)), chosen.model)
             # There is no time for a verdict that would have to be confirmed.
-            return part.evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
+            verdict = part.evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
+            tried.append((error_of(space, point), verdict))
+            if not self._finer and _is_floor(tried, self._numbers.errors):
+                self._finer = True
+                if not chosen.steps:  # parts that were measured keep what they were measured with
+                    chosen.trial.config = _finer_small(chosen.trial.config)
+            return verdict
 
         trial, began = chosen.trial, perf_counter()
         space = Steps(trial, self._numbers, part.frozen, within=part.tensors, hysteresis=chosen.hysteresis)
@@ -603,6 +613,26 @@ def small_step(
     if step is None:
         return None
     return step * min(max(epsilon, settings.least), settings.usual) / settings.usual
+
+
+def _finer_small(settings: LatticeConfig) -> LatticeConfig:
+    """Return the settings of a run where the usual step of small tensors alone costs too much."""
+    return replace(settings, small=settings.small and settings.small / 8)
+
+
+def _is_floor(tried: Sequence[tuple[float, Verdict]], errors: float) -> bool:
+    """Tell whether finer steps of weights mend nothing, so that the rounding of small tensors is refused.
+
+    Noise falls like the root of the error, and degradation faster: both to less than half at an eighth of it.
+
+    Args:
+        tried: the error of the weights of each point, in order, and its verdict.
+        errors: standard errors that a verdict adds to the mean.
+    """
+    error, verdict = tried[-1]
+    return all(not one.accepted for _, one in tried) and any(
+        error < before / 8 and verdict.upper(errors) > one.upper(errors) / 2 for before, one in tried
+    )
 
 
 def evaluation_of(
