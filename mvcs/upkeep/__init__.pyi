@@ -1,13 +1,12 @@
 from .checking.fsck import CheckedClone, check_store
-from .checking.level import FULL, PACKS, QUICK, Level
-from .collecting.garbage import collect_garbage
-from .collecting.garbage_report import Garbage, GcReport
+from .checking.pack_check import FULL, PACKS, QUICK, Level
+from .collecting.garbage import Garbage, GcReport, collect_garbage
+from .collecting.known_history import remembered_history
 from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_packs
-from .collecting.remembered_history import remembered_history
 from .repairing.repair import Repair
-from .repairing.sources import Source
-from .stats.store_stats import store_stats
-from .why.reasons import explain
+from .repairing.workspace import Source
+from .stats import store_stats
+from .why import explain
 
 __all__ = [
     "FULL",

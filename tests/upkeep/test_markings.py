@@ -10,7 +10,7 @@ from mvcs.local.records import LocalRecords
 from mvcs.store.condemned.record import Standing
 from mvcs.upkeep.collecting import known_history
 from mvcs.upkeep.collecting.garbage import collect_garbage
-from mvcs.upkeep.collecting.remembered_history import remembered_history
+from mvcs.upkeep.collecting.known_history import remembered_history
 from tests.store.dying import state
 from tests.store.in_memory import MemoryBackend
 from tests.upkeep.test_collector_beside_writers import DAY, World, place

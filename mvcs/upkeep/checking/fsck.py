@@ -1,40 +1,58 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, raise_if_denied
+from mvcs.checkpoint import DESCRIPTION_FILE
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, raise_if_denied, some_of
 from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
-from mvcs.objects import ObjectId, short_id
+from mvcs.local_files import maker_of
+from mvcs.objects import ObjectId, Tree, is_record_name, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.reports import FsckReport, Problem, as_size
-from mvcs.restore import open_reading
-from mvcs.retention import DropLog, pins_row, rules_row
+from mvcs.restore import has_chunks, located_chunks, open_reading, value_key
+from mvcs.retention import DataDrops, DropLog, pins_row, rules_row
 from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
     KNOWN,
+    TEMPORARY_FOLDER,
     VALUE_FOLDER,
+    Backend,
     ObjectStore,
     WrittenCommit,
     pack_name,
     pack_path,
     read_upgrades,
 )
-from mvcs.upkeep.checking.data_check import DataCheck
-from mvcs.upkeep.checking.level import FULL, Level
-from mvcs.upkeep.checking.pack_check import PackCheck
+from mvcs.upkeep.checking.pack_check import FULL, Level, PackCheck
 from mvcs.upkeep.checking.ref_check import RefCheck
-from mvcs.upkeep.checking.strays import strays
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
 _ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
+NAMED = 4
+# As `docs/format/README.md` lists them: of the store, and of the clone that may lie in the same folder.
+_STORE = {DESCRIPTION_FILE, VALUE_FOLDER, EXACT_FOLDER, TEMPORARY_FOLDER}
+
+
+_STORE |= {"refs", "retention", "format", "gc", "merged"}
+
+
+_CLONE = {"HEAD", "config.toml", "config.lock", "incoming", "local", "index", "index.lock", "failures.log"}
+
+
+_CLONE |= {"cache", "damaged", ".gitignore"}
+
+
+_LINEAGE = "lineage.sqlite"
+_RECORDS = ("retention/drops", "format")  # of other folders later versions may say what lies there
 
 
 @dataclass
@@ -349,3 +367,77 @@ def _advice(error: MvcsError) -> str | None:
     if error.hint is None:
         return None
     return "; ".join(part for part in error.hint.split("; ") if "'mvcs fsck'" not in part) or FETCH_HINT
+
+
+@dataclass
+class DataCheck:
+    """Looks for the chunks of commits whose packs are attached.
+
+    Attributes:
+        store: where they lie.
+    """
+
+    store: ObjectStore
+    _meanwhile: set[ObjectId] = field(default_factory=set)
+
+    @cached_property
+    def _drops(self) -> DataDrops:
+        return DataDrops.of(self.store.backend)
+
+    @property
+    def dropped(self) -> Container[ObjectId]:
+        """The commits whose data were dropped on purpose."""
+        return self._drops.found.keys()
+
+    def check(self, revision: Revision, tree: Tree) -> None:
+        """Check that every chunk of a commit can be decoded, unless its data were dropped.
+
+        Raises:
+            NotFoundError: one is nowhere.
+            CorruptionError: a chain of bases has no end.
+        """
+        if self._drops.get(revision.id) is not None and not all(
+            has_chunks(self.store, leaf) for leaf in tree.leaves
+        ):
+            return
+        try:
+            self._locate(tree)
+        except NotFoundError:
+            # What goes while the check looks is on record before it goes.
+            if DataDrops.of(self.store.backend).get(revision.id) is None:
+                raise
+            self._meanwhile.add(revision.id)
+
+    def _locate(self, tree: Tree) -> None:
+        for leaf in {value_key(leaf): leaf for leaf in tree.leaves}.values():
+            for located in located_chunks(self.store, leaf):
+                self.store.catalog.depth_of(located)
+
+    def tell(self, note: Callable[[str], None], commits: Iterable[ObjectId]) -> None:
+        """Say of how many of some commits the data were dropped, be they there until a collector comes."""
+        dropped = sum(one in self.dropped or one in self._meanwhile for one in commits)
+        if dropped:
+            what = "1 commit" if dropped == 1 else f"{dropped} commits"
+            note(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")
+
+
+def strays(backend: Backend) -> str | None:
+    """Return what is worth knowing of files that are none of a store; nothing where there are none."""
+    found = [*_beside(backend), *_among_records(backend)]
+    if not found:
+        return None
+    names = some_of([f"'{path}'" for path in found], NAMED)
+    are = "is no part of a store, and was" if len(found) == 1 else "are no part of a store, and were"
+    return f"{names} {are} left alone"
+
+
+def _beside(backend: Backend) -> Iterator[str]:
+    for name in backend.children(""):
+        is_known = name in _STORE | _CLONE or name.startswith(_LINEAGE) or maker_of(name) is not None
+        if not is_known:
+            yield name
+
+
+def _among_records(backend: Backend) -> Iterator[str]:
+    for folder in _RECORDS:
+        yield from (f"{folder}/{name}" for name in backend.children(folder) if not is_record_name(name))

@@ -1,18 +1,26 @@
 """fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
+from typing import NamedTuple
 
 from mvcs.delta import Content
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, raise_if_denied
+from mvcs.errors import (
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    UnsupportedFormatError,
+    raise_if_denied,
+    some_of,
+)
 from mvcs.history import Revision
 from mvcs.machine import processors
-from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
+from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, half, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -29,9 +37,6 @@ from mvcs.store import (
     read_entry,
     salvage,
 )
-from mvcs.upkeep.checking.fault import Cause, Fault
-from mvcs.upkeep.checking.level import Level
-from mvcs.upkeep.checking.losing import losing
 
 STREAMS = 4  # packs in memory at a time, where they are hashed alone
 MOST_THREADS = 8
@@ -39,8 +44,70 @@ LARGE = 1 << 20  # bytes of a pack from which on its entries are decoded side by
 OTHER_NAME = "its bytes do not hash to its name"
 # What is restored at most, so that a few bytes do not cost hours: no real history comes near.
 _LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of all packs
-
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
+_NAMED = 3  # reasons, objects and commits that a message names
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far a check of packs goes. Footers are always read.
+
+    Attributes:
+        paths: the packs of which every byte is compared with its checksum; None for all.
+        decoded: whether what these hold is decoded and hashed as well.
+    """
+
+    paths: Collection[str] | None
+    decoded: bool = True
+
+    def takes(self, path: str) -> bool:
+        """Tell whether the bytes of a pack are read."""
+        return self.paths is None or path in self.paths
+
+
+QUICK, PACKS, FULL = Level(frozenset(), decoded=False), Level(None, decoded=False), Level(None)
+
+
+@dataclass
+class Fault:
+    """What is wrong with one pack, or because of it.
+
+    Attributes:
+        error: the first error.
+        reasons: what was found in it, in the order in which it was.
+        objects: ids of what cannot be read on its account, here and in packs that lean on it.
+    """
+
+    error: MvcsError
+    reasons: dict[str, None] = field(default_factory=dict)
+    objects: dict[ObjectId, None] = field(default_factory=dict)
+
+    def told(self, advice: str, commits: Sequence[ObjectId]) -> MvcsError:
+        """Return all of it as one error, with the commits that lose something by it.
+
+        Its hint is `advice` where the bytes are wrong.
+        """
+        said = [some_of(list(self.reasons) or [self.error.message], _NAMED, "; ")]
+        if self.objects:
+            many = "1 object" if len(self.objects) == 1 else f"{len(self.objects)} objects"
+            said.append(f"{many} cannot be read: {_shortened(self.objects)}")
+        if commits:
+            lose = "1 commit loses" if len(commits) == 1 else f"{len(commits)} commits lose"
+            said.append(f"{lose} something by it: {_shortened(commits)}")
+        hint = advice if isinstance(self.error, CorruptionError) else self.error.hint
+        return MvcsError("; ".join(said), hint=hint)
+
+
+class Cause(NamedTuple):
+    """Why an object cannot be read.
+
+    Attributes:
+        path: the pack at fault.
+        is_missing: whether something is missing rather than damaged.
+    """
+
+    path: str
+    is_missing: bool
 
 
 @dataclass
@@ -388,3 +455,49 @@ class PackCheck:
         raise_if_denied(error)
         self._unreadable.setdefault(half(identifier), Cause(path, is_missing=False))
         self._faults.setdefault(path, Fault(error)).objects.setdefault(identifier)
+
+
+def _shortened(identifiers: Iterable[ObjectId]) -> str:
+    return some_of([short_id(identifier) for identifier in identifiers], _NAMED)
+
+
+def losing(
+    store: ObjectStore,
+    revisions: Iterable[Revision],
+    faults: Mapping[str, Collection[ObjectId]],
+    dropped: Container[ObjectId] = (),
+) -> dict[str, list[ObjectId]]:
+    """Return the commits that need one of the objects which cannot be read on account of each pack.
+
+    Args:
+        store: where trees are read; one that cannot be read is what its commit loses.
+        revisions: the commits, in the order in which they are named.
+        faults: the objects, by the paths of packs.
+        dropped: commits whose data were dropped, and which lose none of these any more.
+    """
+    objects = {path: frozenset(found) for path, found in faults.items() if found}
+    commits: dict[str, list[ObjectId]] = {path: [] for path in faults}
+    for revision in revisions if objects else ():
+        needed = frozenset(_needed(store, revision, data=revision.id not in dropped))
+        for path, unread in objects.items():
+            if not unread.isdisjoint(needed):
+                commits[path].append(revision.id)
+    return commits
+
+
+def _needed(store: ObjectStore, revision: Revision, *, data: bool) -> Iterator[ObjectId]:
+    yield from (revision.id, revision.commit.tree)
+    try:
+        tree = store.tree(revision.commit.tree)
+        yield from _in_tree(tree) if data else dict(tree.blobs())
+    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+        return
+
+
+def _in_tree(tree: Tree) -> Iterator[ObjectId]:
+    yield from (identifier for identifier, _ in tree.blobs())
+    for leaf in tree.leaves:
+        if isinstance(leaf.tensor, QuantizedTensor):
+            yield leaf.tensor.id
+        yield from leaf.value_chunks()
+        yield from leaf.original.chunks if leaf.original else ()

@@ -1,25 +1,103 @@
 """What a store holds that nothing needs: planned, shown, condemned, and only later deleted."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import islice
 
-from mvcs.config import GRACE_DAYS, WAIT_DAYS
-from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
-from mvcs.refs import RefStore, now_microseconds
-from mvcs.reports import as_size
-from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name
+from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, StorageError, UsageError
+from mvcs.history import Graph
+from mvcs.local import HeadLog, Place, SeenRefs, journal_remains, packs_at_work, read_head
+from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
+from mvcs.local_files import maker_of
+from mvcs.memory import NOTHING
+from mvcs.objects import ObjectId
+from mvcs.refs import CONFLICT, HEADS, RefChange, RefRecord, RefStore, now_microseconds, ref_folder
+from mvcs.reports import Report, as_size
+from mvcs.store import (
+    EXACT_FOLDER,
+    TEMPORARY_FOLDER,
+    VALUE_FOLDER,
+    Backend,
+    ObjectStore,
+    pack_name,
+    store_time,
+)
 from mvcs.upkeep.collecting.condemnation import Collector
-from mvcs.upkeep.collecting.conflict_branches import GivenUp, contained, delete_contained
-from mvcs.upkeep.collecting.garbage_found import UNREACHED, Found, find, patience, store_clock
-from mvcs.upkeep.collecting.garbage_report import Garbage, GcReport
 from mvcs.upkeep.collecting.known_history import KnownHistory
 from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.collecting.reachable_packs import Reach, survey
 
 _FOR_EVER = 1e11  # seconds, some 3000 years: no clock tells later times
+KILLED = "a command that was killed left it"
+UNFINISHED = "a writer left it unfinished"
+Clock = Callable[[], float]
+UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
+_NAME = re.compile(rf".+{re.escape(CONFLICT)}[0-9a-f]{{8}}")
+
+
+@dataclass(frozen=True)
+class Garbage(Report):
+    """A file that nothing needs.
+
+    Attributes:
+        path: where it lies in the store.
+        bytes: its size.
+        age: seconds since it was written, by the store's clock.
+        reason: why nothing needs it.
+        left: seconds that it still waits, where it is condemned.
+        is_condemned: whether that was said by an earlier run.
+    """
+
+    path: str
+    bytes: int
+    age: float
+    reason: str
+    left: float = 0.0
+    is_condemned: bool = False
+
+
+@dataclass(frozen=True)
+class GcReport(Report):
+    """What a collection would delete, or has deleted.
+
+    Attributes:
+        executed: whether it was deleted.
+        garbage: what goes, newest first.
+        waiting: what nothing needs, and is younger than the grace.
+        bytes: bytes of the garbage.
+        grace: seconds that a pack has to be old.
+        notes: why more is kept than refs need.
+        condemned: what goes when its wait is over, unless something needs it until then.
+        wait: seconds that it waits.
+        branches: conflict branches that another branch contains, and that go.
+        remote: the remote whose store it is about; None for this one.
+    """
+
+    executed: bool
+    garbage: list[Garbage]
+    waiting: list[Garbage]
+    bytes: int
+    grace: float
+    notes: list[str] = field(default_factory=list)
+    condemned: list[Garbage] = field(default_factory=list)
+    wait: float = 0.0
+    branches: list[str] = field(default_factory=list)
+    remote: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that nothing needs: where it lies, its size and age, and why nothing does."""
+
+    path: str
+    bytes: int
+    age: float
+    reason: str
 
 
 def collect_garbage(
@@ -230,3 +308,139 @@ def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterat
             f"{packs} ({as_size(sum(stay))}) for where a branch, a tag or HEAD stood before, or for dropped "
             f"data that are kept after all{look}"
         )
+
+
+"""Gives seconds."""
+
+
+def find(place: Place, sizes: dict[str, int], unneeded: Collection[str], clock: Clock) -> Iterator[Found]:
+    """Yield the packs of these that nothing needs, and the files that writers left unfinished.
+
+    Args:
+        place: the store, and the clone that looks.
+        sizes: its packs, by path.
+        unneeded: names of packs that nothing needs.
+        clock: gives the time as the store sees it.
+    """
+    backend = place.backend
+    packs = {pack_name(path): path for path in sizes}
+    paths = {packs[name] for name in unneeded if name in packs} - packs_at_work(place.local)
+    names = [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name)]
+    if not paths and not names:
+        return
+    now, dead = clock(), _dead(place)
+    for path in sorted(paths):
+        yield from _aged(backend, path, sizes[path], now, KILLED if path in dead else UNREACHED)
+    for path in names:
+        if backend.inside(path) and _is_file(backend, path):
+            yield from _aged(backend, path, backend.size(path) or 0, now, UNFINISHED)
+
+
+def _is_file(backend: Backend, path: str) -> bool:
+    """Tell whether a file lies there that can be read: nothing else is a writer's."""
+    try:
+        backend.head(path, 1)
+    except MvcsError:
+        return False
+    return True
+
+
+def _dead(place: Place) -> set[str]:
+    found = () if place.local is None else journal_remains(place.local)
+    return {path for each in found for path in each.packs}
+
+
+def patience(item: Found, grace: float) -> float:
+    """Return how old a file has to be."""
+    if item.reason == UNFINISHED:
+        return TEMPORARY_SECONDS
+    return 0 if item.reason == KILLED else grace
+
+
+def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> Iterator[Found]:
+    written = backend.modified(path)
+    if written is not None:
+        yield Found(path, size, max(0.0, now - written), reason)
+
+
+def store_clock(backend: Backend) -> float:
+    """Return the time as the store sees it: ours may be wrong, and the age of a pack is what protects it.
+
+    Raises:
+        StorageError: the store does not tell, or tells another day than this machine.
+    """
+    now = store_time(backend)
+    if now is None:
+        raise StorageError(
+            f"'{backend.url}' does not tell when its files were written, so nothing is deleted there",
+            hint="copy the history to another store with 'mvcs push', which takes only what is needed",
+        )
+    off = now - time.time()
+    if abs(off) > DAY_SECONDS:
+        raise StorageError(
+            f"the clocks of '{backend.url}' and of this machine are {abs(off) / DAY_SECONDS:.1f} days apart, "
+            "so nothing is deleted",
+            hint="set the clock that is wrong",
+        )
+    return now
+
+
+def is_conflict(name: str) -> bool:
+    """Tell whether a branch has the name of one that keeps a commit which lost a race."""
+    return _NAME.fullmatch(name) is not None
+
+
+class GivenUp:
+    """Tells which rows of records count no more: those of conflict branches that were deleted long ago."""
+
+    def __init__(self, backend: Backend, clock: Callable[[], float], grace: float) -> None:
+        """Count deletions that are older than `grace` seconds, by the clock of the store."""
+        self._backend = backend
+        self._clock = clock
+        self._grace = grace
+
+    def __call__(self, kind: str, name: str, newest: RefRecord) -> bool:
+        """Tell whether the past of a name counts no more."""
+        if kind != HEADS or newest.target is not None or not is_conflict(name):
+            return False
+        written = self._backend.modified(f"{ref_folder(kind, name)}/{newest.key}")
+        return written is not None and written <= self._clock() - self._grace
+
+
+def contained(place: Place) -> dict[str, RefRecord]:
+    """Return the conflict branches that another branch contains, as far as branches can be read.
+
+    The one that HEAD stands on is none of them.
+    """
+    heads = RefStore(place.backend).survey(HEADS).whole
+    left = {name: record for name, record in heads.items() if is_conflict(name)}
+    if place.local is not None:
+        left.pop(read_head(place.local).branch or "", None)
+    if not left:
+        return {}
+    wanted = {record.target for record in left.values()}
+    others = [record for name, record in heads.items() if not is_conflict(name)]
+    met = set(islice((found for found in _behind(place.backend, others) if found in wanted), len(wanted)))
+    return {name: record for name, record in left.items() if record.target in met}
+
+
+def _behind(backend: Backend, records: list[RefRecord]) -> Iterator[ObjectId]:
+    graph = Graph(ObjectStore(backend, NOTHING))
+    with suppress(MvcsError):  # what cannot be read contains nothing
+        tips = [graph.load(record.target, record.pack) for record in records if record.target is not None]
+        yield from (revision.id for revision in graph.walk(tips))
+
+
+def delete_contained(place: Place, branches: dict[str, RefRecord], author: str) -> list[str]:
+    """Delete conflict branches and return which; one that somebody moved meanwhile stays.
+
+    Raises:
+        StorageError: one cannot be deleted.
+    """
+    refs, gone = RefStore(place.backend), list[str]()
+    change = RefChange(None, None, author, "gc: another branch contains it")
+    for name, record in branches.items():
+        with suppress(ConflictError):
+            refs.update(HEADS, name, record, change)
+            gone.append(name)
+    return gone

@@ -1,6 +1,6 @@
 """Data that are on record as dropped, are still there, and are of a commit that something keeps by now."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,6 +12,7 @@ from mvcs.history import CountingGraph, Revision
 from mvcs.memory import NOTHING
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefStore, later_metrics
+from mvcs.remotes import has_data
 from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source
 from mvcs.store import (
     DROPPED_DATA,
@@ -27,6 +28,8 @@ from mvcs.store import (
 from mvcs.upkeep.collecting.known_history import KnownHistory
 
 Told = tuple[ObjectId, AbstractSet[str]]
+
+
 """A commit, and all packs that reading it needs: the one that ends it, and those this one names."""
 
 
@@ -150,3 +153,35 @@ def _kept_by_rules(
 def _targets(refs: RefStore, kind: str) -> set[ObjectId]:
     records = refs.survey(kind).required().values()
     return {record.target for record in records if record.target is not None}
+
+
+def packs_of_undropped_data(
+    backend: Backend, ended: Mapping[ObjectId, str], known: KnownHistory, left: AbstractSet[str]
+) -> set[str]:
+    """Return the packs that end a commit with its data, and what these name, where nothing else does.
+
+    The tree of a commit is read only where it would lose a pack, so that this grows with what is to go.
+
+    Args:
+        backend: the store.
+        ended: the commits that count, by the packs that end them.
+        known: what need not be read again.
+        left: packs that nothing else needs.
+    """
+    if not has_upgrade(backend, MOVED_BASES):
+        return set()
+    drops = DataDrops.of(backend)
+    commits = ended.keys() - (set() if drops.damaged else drops.found.keys())
+    losing = [told for told in whole_endings(backend, known, commits) if not left.isdisjoint(told[1])]
+    store = ObjectStore(backend, NOTHING)
+    bare = {commit for commit in dict(losing) if not _has_data(store, commit, ended[commit])}
+    return set[str]().union(*(names for commit, names in losing if commit in bare))
+
+
+def _has_data(store: ObjectStore, commit: ObjectId, pack: str) -> bool:
+    """Tell whether the pack that counts ends a commit with its data; false where nobody can tell."""
+    try:
+        written = read_footer(store.backend, pack).commits[:1]
+        return bool(written) and written[0].id == commit and has_data(store, Revision(written[0]))
+    except (CorruptionError, *UNREADABLE_ERRORS):
+        return False

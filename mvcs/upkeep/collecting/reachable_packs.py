@@ -31,9 +31,8 @@ from mvcs.store import (
     read_footer,
     refuse_changes,
 )
-from mvcs.upkeep.collecting.kept_data import packs_of_kept_data
+from mvcs.upkeep.collecting.kept_data import packs_of_kept_data, packs_of_undropped_data
 from mvcs.upkeep.collecting.known_history import KnownHistory, Line, Node
-from mvcs.upkeep.collecting.undropped_data import packs_of_undropped_data
 
 _BATCH = 64
 GivenUp = Callable[[str, str, RefRecord], bool]

@@ -18,18 +18,12 @@ from mvcs.reports import FsckReport, Loss, Mended, RepairReport
 from mvcs.retention import DataDrops, DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
 from mvcs.upkeep.checking.fsck import CheckedClone, check_store
-from mvcs.upkeep.checking.level import FULL, Level
-from mvcs.upkeep.repairing.ended_elsewhere import EndedElsewhere
-from mvcs.upkeep.repairing.losses import Losses
-from mvcs.upkeep.repairing.rehearsal import Rehearsal
-from mvcs.upkeep.repairing.repair_drops import DropRepair
-from mvcs.upkeep.repairing.repair_packs import PackRepair
-from mvcs.upkeep.repairing.repair_refs import RefRepair
-from mvcs.upkeep.repairing.repair_rules import RuleRepair
-from mvcs.upkeep.repairing.restorable import Restorable
-from mvcs.upkeep.repairing.set_aside import SetAside
-from mvcs.upkeep.repairing.sources import Source
+from mvcs.upkeep.checking.pack_check import FULL, Level
+from mvcs.upkeep.repairing.losses import Losses, Restorable
+from mvcs.upkeep.repairing.repair_packs import EndedElsewhere, PackRepair
+from mvcs.upkeep.repairing.repair_records import DropRepair, RefRepair, RuleRepair
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
+from mvcs.upkeep.repairing.workspace import Rehearsal, SetAside, Source
 
 PACK = "pack"
 

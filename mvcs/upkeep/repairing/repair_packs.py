@@ -1,31 +1,166 @@
 """Packs that are damaged or missing come again, from a store that has them or from what is left of them."""
 
+import contextlib
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.history import Graph, Revision
+from mvcs.local import INCOMING_FOLDER
+from mvcs.local_files import scratch_folder
+from mvcs.objects import Blob, Commit, Kind, ObjectId, QuantizedTensor, Tree, object_id
 from mvcs.progress import Progress
+from mvcs.remotes import BrokenCommits, Brought, Drops, OtherEndings, TransferSide
 from mvcs.reports import Mended
+from mvcs.retention import DataDrops, carry_drops
 from mvcs.store import (
     MAX_FILE,
+    UNREADABLE_ERRORS,
+    Ending,
     Footer,
     ObjectStore,
+    Placed,
+    RebuiltPack,
+    Salvage,
+    WrittenCommit,
     inspect_pack,
     is_no_file,
     is_whole_pack,
     name_of,
+    pack_path,
+    read_footer,
+    rebuild_pack,
+    salvage,
 )
-from mvcs.upkeep.repairing.ended_elsewhere import EndedElsewhere
-from mvcs.upkeep.repairing.rebuilding import Rebuilding
-from mvcs.upkeep.repairing.set_aside import SetAside
-from mvcs.upkeep.repairing.sources import Source
 from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
+from mvcs.upkeep.repairing.workspace import SetAside, Source
 
 STREAMS = 4  # packs in memory at a time
 _UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
+_REFUSED = (*UNREADABLE_ERRORS, StorageError)
+_Place = tuple[QuantizedTensor, int]
+IN_OTHERS = "taken out: what commits needed of it lies in other packs"
+
+
+@dataclass
+class EndedElsewhere:
+    """Takes commits as other stores end them, and takes out damaged packs that nothing needs then.
+
+    Attributes:
+        wanted: tells which commits the store has to have.
+        sources: stores of the same project, the likeliest first.
+        local: `.mvcs`.
+        aside: keeps what is taken out; None in a rehearsal.
+        author: who repairs.
+        progress: is told the packs done.
+        allow: is told what a pack unpacks to, and raises where that is too much.
+        note: is told what does not come, and why.
+        mended: what came and what was taken out.
+        needless: lost packs that no commit needs any more.
+    """
+
+    wanted: WantedPacks
+    sources: Sequence[Source]
+    local: pathlib.Path
+    aside: SetAside | None
+    author: str
+    progress: Progress
+    allow: Callable[[int], None]
+    note: Callable[[str], None]
+    mended: list[Mended] = field(default_factory=list)
+    needless: set[PackKey] = field(default_factory=set)
+
+    def run(self, lost: set[PackKey]) -> None:
+        """Bring what lost packs held that no store has by their names."""
+        values = {key for key in lost if not key.exact}
+        named = values & self.wanted.names()
+        if not named:
+            return
+        endings = self._endings(values)
+        for source, there in self._theirs:
+            if not endings.broken().named:
+                break
+            self._bring(endings, source, there)
+        # What no longer tells what it is may be what nothing named for that very reason.
+        self._take_out(named | set(filter(self._is_mute, values)), endings.broken())
+
+    def _endings(self, lost: set[PackKey]) -> OtherEndings:
+        return OtherEndings(
+            TransferSide.of(self.wanted.store.apart()),
+            [target for target, _ in self.wanted.tips()],
+            {revision.id: revision for revision in self.wanted.revisions()},
+            {key.name for key in lost},
+            self.author,
+            self.progress,
+            self.allow,
+        )
+
+    def _bring(self, endings: OtherEndings, source: Source, there: TransferSide) -> None:
+        try:
+            brought = self._brought(endings, there)
+        except MvcsError as error:  # others may have it
+            self.note(f"what was rewritten in {source.name} was not taken: {error.message}")
+            return
+        for message in dict.fromkeys(error.message for error in brought.refused.values()):
+            self.note(f"what was rewritten in {source.name} is unused: {message}")
+        how = f"copied from {source.name}, where commits are rewritten"
+        self.mended += [Mended(pack_path(name), how, size) for name, size in sorted(brought.copied.items())]
+
+    def _brought(self, endings: OtherEndings, there: TransferSide) -> Brought:
+        near, far = self.wanted.store.backend, there.store.backend
+        dropped = DataDrops.of(far).found.keys()
+        drops = Drops(dropped, dropped - DataDrops.of(near).found.keys())
+        with self._folder() as folder:
+            brought = endings.bring(there, drops, folder)
+        carry_drops(far, near, brought.without, self.author)
+        return brought
+
+    def _take_out(self, lost: set[PackKey], broken: BrokenCommits) -> None:
+        """Take out damaged packs that hide what lies in others; those that are gone are gone for good."""
+        for key in sorted(key for key in lost if not broken.need(key.name)):
+            with contextlib.suppress(StorageError):  # of what the disk does not give nothing is decided
+                self._take_one_out(key)
+                self.needless.add(key)
+
+    def _take_one_out(self, key: PackKey) -> None:
+        backend = self.wanted.store.backend
+        try:
+            backend.head(key.path, 1)
+        except NotFoundError:
+            return
+        if self.aside is not None:
+            self.aside.keep(key.path)
+        backend.delete(key.path)
+        self.mended.append(Mended(key.path, IN_OTHERS, 0))
+
+    def _is_mute(self, key: PackKey) -> bool:
+        """Tell whether a pack lies there whose footer is damaged."""
+        try:
+            read_footer(self.wanted.store.backend, key.name)
+        except CorruptionError:
+            return True
+        except (NotFoundError, StorageError, UnsupportedFormatError):
+            return False
+        return False
+
+    @cached_property
+    def _theirs(self) -> list[tuple[Source, TransferSide]]:
+        memory = self.wanted.store.memory
+        return [(one, TransferSide.of(ObjectStore(one.backend, memory))) for one in self.sources]
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[pathlib.Path]:
+        """Give a place for packs that are not believed yet; in a rehearsal, one that goes."""
+        if self.aside is not None:
+            yield self.local / INCOMING_FOLDER
+            return
+        with scratch_folder(self.local) as folder:
+            yield folder
 
 
 @dataclass(frozen=True)
@@ -188,3 +323,160 @@ class PackRepair:
             )
         self.store.catalog.add(key.name, copy.footer, exact=key.exact)
         self.mended.append(Mended(key.path, copy.how, len(copy.data)))
+
+
+@dataclass
+class OtherContents:
+    """Finds contents of one damaged pack.
+
+    Attributes:
+        view: the store, which knows of no pack yet.
+        pack: the name of the damaged one.
+        exact: whether that is of an exact layer.
+        tree: of the commit whose layer it is, or None.
+        sources: stores of the same project.
+    """
+
+    view: ObjectStore
+    pack: str
+    exact: bool
+    tree: Tree | None
+    sources: Sequence[ObjectStore] = field(default_factory=tuple)
+
+    def __post_init__(self) -> None:
+        """Know of all packs, and of what the damaged one is stored near."""
+        for exact in (False, True):
+            self.view.catalog.attach_everything(exact=exact)
+        if self.exact and self.tree is not None:
+            self.view.lean_on(self.tree, [self.pack])
+
+    def of(self, placed: Placed) -> bytes | None:
+        """Return the contents of all members of an entry; None where one is nowhere else."""
+        self.view.catalog.distrust((self.pack, self.exact, placed.offset))
+        parts = []
+        for member, identifier in zip(placed.entry.members, placed.ids, strict=True):
+            found = next(self._copies(member.kind, identifier), None)
+            if found is None:
+                return None
+            parts.append(found)
+        return b"".join(parts)
+
+    def near(self, placed: Placed) -> bytes | None:
+        """Return what the members are stored near; None where one of it cannot be read."""
+        parts = []
+        with suppress(*_REFUSED):
+            for base, member in zip(placed.entry.bases, placed.entry.members, strict=True):
+                if base.chunk is None:
+                    parts.append(self.view.read(member.kind, base.id, exact=self.exact))
+                else:
+                    parts.append(bytes(self.view.base_values(base.id, base.chunk, self.pack)))
+            return b"".join(parts)
+        return None
+
+    def _copies(self, kind: Kind, identifier: ObjectId) -> Iterator[bytes]:
+        for store in (self.view, *self.sources):
+            with suppress(MvcsError):
+                yield bytes(store.read(kind, identifier, exact=self.exact and store is self.view))
+        place = self._restoring.get(identifier)
+        if place is not None:
+            with suppress(*_REFUSED):
+                values = bytes(self.view.restored_chunk(*place))
+                if object_id(Kind.CHUNK, values) == identifier:
+                    yield values
+
+    @cached_property
+    def _restoring(self) -> dict[ObjectId, _Place]:
+        """Chunks as they were handed over, by id, and what restores to them if nothing was lost."""
+        found: dict[ObjectId, _Place] = {}
+        for leaf in self.tree.leaves if self.tree is not None and self.exact else ():
+            if leaf.original is not None and isinstance(leaf.tensor, QuantizedTensor):
+                for index, chunk in enumerate(leaf.original.chunks):
+                    found.setdefault(chunk, (leaf.tensor, index))
+        return found
+
+
+@dataclass(frozen=True)
+class Rebuilding:
+    """Makes packs again from their own bytes.
+
+    Attributes:
+        wanted: tells of the commits of the store.
+        others: stores of the same project.
+    """
+
+    wanted: WantedPacks
+    others: Sequence[ObjectStore] = ()
+
+    def rebuilt(self, key: PackKey) -> RebuiltPack | None:
+        """Return a pack made again; None where nothing better than what lies there comes of it."""
+        store = self.wanted.store
+        try:
+            data = store.backend.read_small(key.path, MAX_FILE)
+        except (MvcsError, NotFoundError):
+            return None
+        view = store.apart()
+
+        def salvaged() -> Salvage:
+            if key.exact:
+                self._lean(view, key.name)
+            return salvage(view, key.name, exact=key.exact)
+
+        def contents() -> OtherContents:
+            tree = self._tree(view, key.name) if key.exact else None
+            return OtherContents(view, key.name, key.exact, tree, self.others)
+
+        with suppress(*UNREADABLE_ERRORS):
+            return rebuild_pack(key.name, data, salvaged, lambda found: self._ending(view, found), contents)
+        return None
+
+    def _lean(self, view: ObjectStore, name: str) -> None:
+        tree = self._tree(view, name)
+        if tree is not None:
+            view.lean_on(tree, [name])
+
+    def _tree(self, view: ObjectStore, name: str) -> Tree | None:
+        """Return the tree of the commit whose layer an exact pack is: stored near what it restores."""
+        for revision in self.wanted.revisions():
+            if name in revision.written.exact_packs:
+                view.catalog.attach_commit(revision.written.pack)
+                with suppress(*UNREADABLE_ERRORS):
+                    return view.tree(revision.commit.tree)
+        return None
+
+    def _ending(self, view: ObjectStore, found: Salvage) -> Ending:
+        commits = [identifier for kind, identifier in found.objects if kind is Kind.COMMIT]
+        if found.told is None or len(commits) != 1:
+            return Ending()
+        content = bytes(view.read(Kind.COMMIT, commits[0]))
+        told, commit = found.told, Commit.decode(content)
+        first = WrittenCommit(commits[0], content, "", *told.sizes, told.exact_packs)
+        graph = Graph(view)
+        parents = list(_loaded(graph, commit.parents))
+        reach = self._reach(view, commits[0], commit).difference(told.own, {found.name})
+        return Ending((first, *graph.copies(parents)), tuple(sorted(reach)), told.own)
+
+    @staticmethod
+    def _reach(view: ObjectStore, identifier: ObjectId, commit: Commit) -> set[str]:
+        """Return the packs in which all lies that a commit needs, as far as they can be found."""
+        packs: set[str] = set()
+        for needed in _needed(view, identifier, commit):
+            with suppress(*UNREADABLE_ERRORS):
+                packs |= view.catalog.chain_of(view.catalog.locate(needed)).packs
+        return packs
+
+
+def _loaded(graph: Graph, identifiers: Iterable[ObjectId]) -> Iterator[Revision]:
+    for identifier in identifiers:
+        with suppress(*UNREADABLE_ERRORS):
+            yield graph.load(identifier, None)
+
+
+def _needed(view: ObjectStore, identifier: ObjectId, commit: Commit) -> Iterator[ObjectId]:
+    yield identifier
+    yield commit.tree
+    with suppress(*UNREADABLE_ERRORS):
+        tree = view.tree(commit.tree)
+        yield from dict.fromkeys(chunk for leaf in tree.leaves for chunk in leaf.value_chunks())
+        for blob in dict(tree.blobs()):
+            yield blob
+            yield from Blob.decode(view.read(Kind.BLOB, blob)).chunks

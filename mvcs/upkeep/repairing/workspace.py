@@ -1,11 +1,63 @@
-"""A store as a repair would leave it: what is written lies in a folder of its own, which goes afterwards."""
+"""What a repair works on: stores with good copies, the store as it would be, and what is taken out of it."""
 
 import pathlib
+from dataclasses import dataclass, field
 
-from mvcs.errors import ConflictError
-from mvcs.store import Backend, LocalBackend, Overlay
+from mvcs.errors import ConflictError, NotFoundError, StorageError
+from mvcs.objects import checksum
+from mvcs.store import MAX_FILE, Backend, LocalBackend, Overlay
 
+FOLDER = "damaged"
 Names = list[str]
+
+
+@dataclass
+class SetAside:
+    """Keeps the bytes of damaged files before others take their place.
+
+    Attributes:
+        local: `.mvcs`.
+        backend: the store that they lie in.
+        kept: where they were kept, below `.mvcs`.
+    """
+
+    local: pathlib.Path
+    backend: Backend
+    kept: list[str] = field(default_factory=list)
+
+    def keep(self, path: str) -> bool:
+        """Keep what lies at a path of the store, durably; the same bytes are kept once.
+
+        Returns:
+            Whether anything was kept: where nothing lies, or the disk gives no bytes of it, nothing is.
+
+        Raises:
+            CorruptionError: more lies there than any mvcs writes.
+            StorageError: it cannot be written.
+        """
+        try:
+            data = self.backend.read_small(path, MAX_FILE)
+        except (NotFoundError, StorageError):
+            return False
+        name = f"{FOLDER}/{path}.{checksum(data).hex()}"
+        aside = LocalBackend(self.local)
+        if aside.size(name) != len(data):
+            aside.replace(name, data)
+        self.kept.append(name)
+        return True
+
+
+@dataclass(frozen=True)
+class Source:
+    """A store of the same project that may have good copies.
+
+    Attributes:
+        name: what messages call it.
+        backend: the store.
+    """
+
+    name: str
+    backend: Backend
 
 
 class Rehearsal(Overlay):

@@ -1,1 +1,0 @@
-"""What a history takes: its commits, what each holds, and all of them together."""
