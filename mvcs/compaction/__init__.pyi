@@ -1,6 +1,5 @@
-from .moved_refs import named_commits
 from .rewriting import Anew, never_rest
-from .storing_anew import NothingGainedError, StoredAnew, StoringAnew, chosen_of
+from .storing_anew import NothingGainedError, StoredAnew, StoringAnew, chosen_of, named_commits
 
 __all__ = [
     "Anew",

@@ -8,7 +8,7 @@ distance follows what a whole history takes, and how many entries a restore deco
 - each commit is near the one before, with a snapshot every n (snapshots);
 - commit i is near the commit whose number lacks the lowest bit of i (skip): chains have at most log2 steps.
 
-`mvcs compact` with short chains lays them otherwise (jumps): see `mvcs/compaction/jumps.py`.
+`mvcs compact` with short chains lays them otherwise (jumps): see `mvcs/compaction/rewriting.py`.
 
 At an equal budget, which is the mean entries of a chain, *snapshots* take what lies between two of their
 distances. So bytes of both are compared at the entries that *skip* has.
@@ -22,7 +22,7 @@ import statistics
 from collections import defaultdict
 
 from mvcs import Repository
-from mvcs.compaction.jumps import LONGEST, depth_at
+from mvcs.compaction.rewriting import LONGEST, depth_at
 from mvcs.compaction.values import CommitValues
 from mvcs.delta import CodeChunks, choose_codes
 from mvcs.history import Revision
