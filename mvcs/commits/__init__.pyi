@@ -1,18 +1,13 @@
 from .before.snap_back import SNAP_BACK_REASON
-from .branch_errors import KeptBesideError
-from .committer import Committer
+from .committer import Committer, LayerWriters, nothing_new_error, says_nothing_more
 from .describe import MOMENTS_REST, WEIGHTS_REST
 from .kept_files import KeptFiles
-from .layer_writers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
-from .mechanisms import Mechanisms
-from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selection, SelectionRules
 from .plan.moment_kinds import NO_SUCH_MOMENT
 from .plan.optimizer_states import KEPT_EXACTLY
-from .position import BranchPosition, MadeCommit
-from .publication import Publication, reflog_message
-from .request import CommitRequest, step_number
+from .publication import KeptBesideError, Publication, reflog_message
+from .request import BranchPosition, CommitRequest, MadeCommit, Mechanisms, step_number
 from .trials.files import FilesTrial
 from .trials.lattice_steps import LatticeTrial
 from .trials.published.code_tables import TableTrial, table_settings

@@ -6,31 +6,140 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint import Captured
-from mvcs.commits import nothing_new
 from mvcs.commits.before.earlier_weights import WeightHistory
-from mvcs.commits.before.parent_tree import ParentTree
+from mvcs.commits.before.parent import ParentTree
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.preparation import Preparation
 from mvcs.commits.damage_found import Damage
-from mvcs.commits.describe import Content, bounded_notes, described, resting_notes, uncompressed_notes
+from mvcs.commits.describe import (
+    Content,
+    bounded_notes,
+    described,
+    proves_exact,
+    resting_notes,
+    uncompressed_notes,
+)
 from mvcs.commits.kept_files import KeptFiles
-from mvcs.commits.layer_writers import Layers, LayerWriters
-from mvcs.commits.leaves.exact import ExactLeaves
+from mvcs.commits.leaves.stored_leaf import ExactLeaves
 from mvcs.commits.leaves.stored_tree import Workers, store_tree
-from mvcs.commits.lineage_proof import proves_exact
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.position import BranchPosition, MadeCommit
-from mvcs.commits.request import CommitRequest
+from mvcs.commits.request import ALL, BranchPosition, CommitRequest, MadeCommit, Mechanisms
 from mvcs.commits.thread_time import PoolTime
-from mvcs.errors import MvcsError
+from mvcs.config import MAX_TENSOR_ERROR
+from mvcs.delta import CodeCoder, release_idle
+from mvcs.errors import MvcsError, NothingToCommitError
 from mvcs.history import Graph, Revision
-from mvcs.local import Journal
-from mvcs.objects import Kind, ObjectId, Tree
+from mvcs.local import Journal, StoreWatch
+from mvcs.objects import Commit, Kind, ObjectId, Tree, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import LatticeConfig, QuantizerConfig
-from mvcs.store import ObjectWriter, pack_name
+from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits, WrittenCommit, pack_name
 
 ATTEMPTS = 8  # each but the last has found damage that was not known
+
+
+@dataclass
+class Layers:
+    """The writers of one commit: its value layer, and its exact layer when it is bounded."""
+
+    value: ObjectWriter
+    exact: ObjectWriter | None = None
+
+    def keep(self, kept: KeptFiles, store: ObjectStore) -> tuple[str, ...]:
+        """Lean on files that are kept; without their exact values there is no exact layer, which is told.
+
+        Raises:
+            CorruptionError: something of them is missing or damaged.
+        """
+        kept.hold(store, self.value)
+        if self.exact is None or not kept.lossy:
+            return ()
+        if kept.write_exact(store.apart(), self.exact):
+            return ()
+        self.exact.close()
+        self.exact = None
+        return ("there is no exact layer: that of the files kept is not stored (any more)",)
+
+    def finish(self, commit: Commit, tree: Tree, ancestors: Iterable[WrittenCommit]) -> tuple[ObjectId, str]:
+        """End both layers' packs; the pack that ends the value layer describes the commit.
+
+        Args:
+            commit: what it says of itself.
+            tree: what it holds.
+            ancestors: earlier commits that the pack describes as well.
+
+        Returns:
+            the commit's id, and the name of that pack.
+        """
+        exact_packs: tuple[str, ...] = ()
+        if self.exact is not None:
+            self.exact.finish()
+            exact_packs = tuple(self.exact.packs)
+        content = commit.encode()
+        identifier = self.value.put(Kind.COMMIT, content)
+        self.value.settle()
+        exact_bytes = self.exact.stored_bytes if self.exact is not None else 0
+        sizes = (tree.raw_bytes, self.value.stored_bytes, exact_bytes, self.value.depth)
+        pack = self.value.finish((WrittenCommit(identifier, content, "", *sizes, exact_packs), *ancestors))
+        return identifier, pack or ""
+
+    def gather(self) -> None:
+        """Store what waits for company: all that is leant on was looked at then."""
+        for writer in (self.value, self.exact):
+            if writer is not None:
+                writer.gather()
+
+    def close(self) -> None:
+        """Leave nothing behind of packs that were begun and not ended, and no idle memory."""
+        try:
+            self.value.close()
+        finally:
+            if self.exact is not None:
+                self.exact.close()
+            release_idle()
+
+    @property
+    def write_seconds(self) -> float:
+        """How long writing took."""
+        return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
+
+
+@dataclass(frozen=True)
+class LayerWriters:
+    """What commits are written with.
+
+    Attributes:
+        store: where to.
+        limits: how long chains of deltas may grow.
+        worth: decides whether exact layers are worth coding; None codes them always.
+        keeps_exact: whether exact layers are written at all.
+        max_tensor_error: how far off a tensor may be, over the root mean square of its values.
+        watch: looks at the store before it is leant on; None for what nobody will rely on.
+        mechanisms: of bounded commits, that are at work.
+        coder: of codes of one byte.
+    """
+
+    store: ObjectStore
+    limits: RestoreLimits
+    worth: CodingWorth | None
+    keeps_exact: bool
+    max_tensor_error: float = MAX_TENSOR_ERROR
+    watch: StoreWatch | None = None
+    mechanisms: Mechanisms = ALL
+    coder: CodeCoder = "auto"
+
+    def rehearsal(self) -> ObjectWriter:
+        """Return a writer of which nothing is stored."""
+        return ObjectWriter(self.store, coder=self.coder)
+
+    def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
+        """Return the writers of one commit, which note their packs in its journal."""
+        bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
+        keeps = bounds and not request.weights_only and self.keeps_exact
+        note, coder = journal.pack, self.coder
+        exact = ObjectWriter(self.store, exact=True, worth=self.worth, announce=note, coder=coder)
+        value = ObjectWriter(self.store, limits=self.limits, announce=note, coder=coder)
+        return Layers(value, exact if keeps else None)
 
 
 @dataclass(frozen=True)
@@ -111,7 +220,7 @@ class Committer:
         stored = self._stored(task, keeper, bounded)
         tree = kept.beside(stored) if kept else stored
         tree_id = self._put(tree, parent, layers.value)
-        nothing_new.refuse_same_tree(request, tree_id, parent.revision)
+        refuse_same_tree(request, tree_id, parent.revision)
         layers.gather()
         if damage.grew:
             return None
@@ -206,3 +315,38 @@ class Committer:
 def _timings(total: float, writing: float, pool: float) -> dict[str, float]:
     """Return milliseconds by name, from seconds."""
     return {"encode_ms": 1000 * (total - writing), "write_ms": 1000 * writing, "pool_ms": 1000 * pool}
+
+
+def refuse_same_tree(request: CommitRequest, tree: ObjectId, parent: Revision | None) -> None:
+    """Refuse a commit that has nothing new, where its request does.
+
+    Args:
+        request: what the commit is to say.
+        tree: what it holds.
+        parent: the commit it continues.
+
+    Raises:
+        NothingToCommitError: tree, step and metrics are those of the parent.
+    """
+    if parent is not None and says_nothing_more(request, parent) and tree == parent.commit.tree:
+        raise nothing_new_error(parent)
+
+
+def says_nothing_more(request: CommitRequest, parent: Revision) -> bool:
+    """Tell whether a request refuses empty commits, and has the step and the metrics of the parent."""
+    return not request.allow_empty and not _says_more(request, parent.commit)
+
+
+def nothing_new_error(parent: Revision) -> NothingToCommitError:
+    """Return what is raised where a commit would be its parent once more."""
+    return NothingToCommitError(
+        f"nothing to commit: content, step and metrics are those of {short_id(parent.id)}",
+        hint="a new file has to be named: 'mvcs commit FILE -m MESSAGE'; 'mvcs commit --amend -m MESSAGE' "
+        "changes the last message; with --allow-empty it is committed all the same",
+    )
+
+
+def _says_more(request: CommitRequest, before: Commit) -> bool:
+    known = {name: str(number) for name, number in before.metrics}
+    asked = {name: str(float(number)) for name, number in request.metrics.items()}
+    return request.step not in (None, before.step) or not asked.items() <= known.items()

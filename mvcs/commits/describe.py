@@ -1,14 +1,16 @@
 """What a commit says of itself: what its caller asked for, and what was measured while it was stored."""
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from mvcs.checkpoint import GRADIENTS, GROUPS, MODELS, STATE, Captured
+from mvcs.checkpoint import GRADIENTS, GROUPS, METADATA_KEY, MODELS, STATE, Captured
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.kept_errors import Measured, with_kept
+from mvcs.commits.leaves.given_leaf import CLASSES
+from mvcs.commits.leaves.tensor_errors import NAMED_CLASSES
 from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
@@ -22,13 +24,20 @@ from mvcs.objects import (
     OPTIMIZER_KEY,
     TIERS_KEY,
     Commit,
+    FileEntry,
+    FileFormat,
     ObjectId,
     Path,
     Tree,
     Value,
+    blob_reference,
+    cbor,
     children_of,
+    contents_of,
     goal_pair,
     path_text,
+    tensor_reference,
+    walk_nodes,
 )
 from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
@@ -43,6 +52,8 @@ WEIGHTS_REST = (
     "no weight differs from the commit before, though moments do: hand over the model that is trained, not a "
     "copy of it; or the rate is too small for weights of this type; where they rest on purpose, all is well"
 )
+Measured = tuple[str, tuple[tuple[str, float], ...]]
+_Told = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -260,3 +271,119 @@ def uncompressed_notes(captured: Captured, stored: Tree) -> Iterator[str]:
 
 def _tensors(amount: int) -> str:
     return f"{amount} tensor{'' if amount == 1 else 's'}"
+
+
+def proves_exact(parent: Tree | None, tree: Tree, *, nothing_left: bool) -> bool:
+    """Tell whether content alone proves that a state of unknown origin is no lossily restored one.
+
+    Where nothing lossy left the store, what stands beside tensors is not asked: settings, a counter of steps.
+
+    Args:
+        parent: what the parent holds, or nothing.
+        tree: what was stored.
+        nothing_left: whether no lossy values left the store.
+    """
+    if nothing_left and (tree.leaves or tree.files is not None):
+        return brings_no_tensor(parent, tree)
+    return brings_nothing(parent, tree)
+
+
+def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether all of a tree had been handed over to the parent, bit for bit.
+
+    Tensors and blobs may stand elsewhere under other names; numbers and text stand where the parent has them.
+
+    Args:
+        parent: what the parent holds, or nothing.
+        tree: what was stored.
+    """
+    return brings_no_tensor(parent, tree) and _contents(tree) <= (_contents(parent) if parent else set())
+
+
+def brings_no_tensor(parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether every tensor had been handed over to the parent, whatever stands beside them."""
+    known = {leaf.handed_over for leaf in parent.leaves} if parent else set()
+    return all(leaf.handed_over in known for leaf in tree.leaves)
+
+
+def _contents(tree: Tree) -> set[object]:
+    """Return all that a tree holds beside tensors: blobs by their ids, all else with its place in a file."""
+    return {*_nodes(tree), *(part for entry in tree.files or () for part in _header(entry))}
+
+
+def _nodes(tree: Tree) -> Iterator[object]:
+    for _, content in contents_of(tree.files, tree.root):
+        for path, node in walk_nodes(content):
+            if tensor_reference(node) is None and next(children_of(node), None) is None:
+                yield _blob(node) or (path, cbor.dumps(node))
+
+
+def _blob(node: cbor.Value) -> ObjectId | None:
+    found = blob_reference(node)
+    return found[0] if found else None
+
+
+def _header(entry: FileEntry) -> Iterator[object]:
+    """Yield what a header says beside names and places; one that is long, or a layout, counts as a whole.
+
+    A layout of a torch or npz file says nothing that its structure does not.
+    """
+    header = entry.header
+    if entry.format in (FileFormat.TORCH, FileFormat.NPZ):
+        return
+    if isinstance(header, bytes):
+        yield from _metadata(header)
+    elif header is not None:
+        yield _blob(header)
+
+
+def _metadata(header: bytes) -> Iterator[object]:
+    try:
+        metadata = json.loads(header).get(METADATA_KEY) or {}
+        yield from ((METADATA_KEY, name, str(value)) for name, value in metadata.items())
+    except (ValueError, AttributeError, RecursionError):
+        yield header  # a stranger's, which no file was taken apart for
+
+
+def with_kept(
+    measured: Iterable[Measured],
+    kept: Tree | None,
+    origin: Commit | None,
+    names: Mapping[str, str],
+) -> Iterator[Measured]:
+    """Yield what a commit records.
+
+    Args:
+        measured: what was measured of what is stored now.
+        kept: the files of the parent that the commit keeps.
+        origin: the parent, where some of them are bounded.
+        names: what it calls those that have another name now, by that name.
+    """
+    values, worst = _told(kept, origin, names) if kept and origin else ({}, {})
+    for name, fields in measured:
+        own = dict(fields)
+        if name in values:
+            before = values.pop(name)
+            own |= {field: max(value, own.get(field, value)) for field, value in before.items()}
+        elif name in worst:
+            own = max(own, worst.pop(name), key=lambda found: max(found.values(), default=0.0))
+        yield name, tuple(own.items())
+    yield from ((name, tuple(fields.items())) for name, fields in {**values, **worst}.items())
+
+
+def _told(kept: Tree, origin: Commit, names: Mapping[str, str]) -> tuple[_Told, _Told]:
+    """Return what the parent says of classes of values, and which kept tensors it names as the worst."""
+    told, classes = {name: dict(fields) for name, fields in origin.errors}, set(CLASSES.values())
+    files = {f"{names.get(entry.path, entry.path)}.": f"{entry.path}." for entry in kept.files or ()}
+    worst = {
+        name: {_called(path, files): value for path, value in fields.items()}
+        for name, fields in told.items()
+        if name in NAMED_CLASSES and fields and all(path.startswith(tuple(files)) for path in fields)
+    }
+    return {name: fields for name, fields in told.items() if name in classes}, worst
+
+
+def _called(path: str, files: Mapping[str, str]) -> str:
+    """Return the path of a tensor in a file that may have another name now."""
+    old = max((start for start in files if path.startswith(start)), key=len)
+    return files[old] + path[len(old) :]

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBackError
-from mvcs.commits.position import BranchPosition, MadeCommit
-from mvcs.errors import ConflictError
+from mvcs.commits.request import BranchPosition, MadeCommit
+from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.objects import Commit, ObjectId
 from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError, update_behind
+from mvcs.reports import CommitInfo
 
 CONFLICT_DIGITS = 8
 
@@ -67,3 +67,45 @@ def reflog_message(commit: Commit) -> str:
     """Return what the reflog says of a commit: its message, else its step."""
     step = "(no message)" if commit.step is None else f"step {commit.step}"
     return commit.message.partition("\n")[0][:72] or step
+
+
+class KeptBesideError(MvcsError):
+    """A branch could not be moved to a commit that is durable; the commit was kept on a branch of its own.
+
+    Attributes:
+        made: the commit.
+        branch: the branch that keeps it.
+        commit: the commit as a report, once it is known.
+    """
+
+    def __init__(self, message: str, hint: str | None, kept: str, made: MadeCommit) -> None:
+        """Name the branch that keeps the commit."""
+        super().__init__(f"{message}; this commit was kept as branch '{kept}'", hint=hint)
+        self.made = made
+        self.branch = kept
+        self.commit: CommitInfo | None = None
+
+
+class LostRaceError(KeptBesideError, ConflictError):
+    """Another writer moved the branch first."""
+
+    def __init__(self, wanted: str, kept: str, made: MadeCommit) -> None:
+        """Name the branch that moved as well."""
+        hint = f"compare with 'mvcs diff {wanted} {kept}', or continue there with 'mvcs switch {kept}'"
+        super().__init__(f"'{wanted}' was moved by another writer", hint, kept, made)
+
+
+class SetBackError(KeptBesideError, RolledBackError):
+    """The branch lost records that were seen here."""
+
+    def __init__(self, error: RolledBackError, kept: str, made: MadeCommit) -> None:
+        """Say what was lost as well."""
+        super().__init__(error.message, error.hint, kept, made)
+
+
+class DamagedBranchError(KeptBesideError, CorruptionError):
+    """The newest record of the branch cannot be read."""
+
+    def __init__(self, error: MvcsError, kept: str, made: MadeCommit) -> None:
+        """Say what is wrong with it as well."""
+        super().__init__(error.message, f"continue there with 'mvcs switch {kept}'", kept, made)

@@ -1,22 +1,58 @@
-"""What a caller asks a commit to be."""
+"""What a caller asks a commit to be, where it goes, and what it is once it is durable."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Self
 
 from numpy.typing import ArrayLike
 
-from mvcs.errors import UsageError, number, text, whole
+from mvcs.errors import MvcsError, UsageError, number, one_of, text, whole
 from mvcs.history import Revision
 from mvcs.objects import (
     HOLDS_KEY,
     ONLY_WEIGHTS,
     Commit,
     Path,
+    Tree,
 )
 from mvcs.quantize import QuantizerConfig
+from mvcs.refs import RefRecord
 from mvcs.search import METRIC, Evaluation
 
 _STEPS = 1 << 63
+
+
+@dataclass(frozen=True)
+class Mechanisms:
+    """Which mechanisms are at work. Readers know what all of them write, whichever are.
+
+    Attributes:
+        carried_momentum: weights go where first moments that are left out would still have taken them;
+            without it these are left out alone.
+        drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
+            commits tell; without it they always do.
+        keep_pace: codes keep pace with weights that go somewhere; without it they do with none.
+    """
+
+    carried_momentum: bool = True
+    drift_gate: bool = True
+    keep_pace: bool = True
+
+    @classmethod
+    def without(cls, names: Iterable[str]) -> Self:
+        """Leave mechanisms out, named as their attributes are, with hyphens.
+
+        Raises:
+            UsageError: there is none of a name.
+        """
+        known = tuple(each.name.replace("_", "-") for each in fields(cls))
+        chosen = list(names)
+        for name in chosen:
+            one_of("a mechanism", name, known)
+        return cls(**{name.replace("-", "_"): False for name in chosen})
+
+
+ALL: Final = Mechanisms()
 
 
 @dataclass(frozen=True)
@@ -107,3 +143,52 @@ def checked_metrics(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ..
     return tuple(
         (name, number(f"the metric '{name}'", value, "give a number")) for name, value in metrics.items()
     )
+
+
+@dataclass(frozen=True)
+class BranchPosition:
+    """Where a commit goes: its parent, and the branch that has to move.
+
+    Attributes:
+        parent: the commit it continues, or takes the place of; None for the first.
+        branch: the branch; None when HEAD is detached.
+        record: the newest record of the branch when the commit began; None for a new branch.
+        overtaken: the branch has already moved on from the parent.
+        beside: the branch's tip, when the commit continues an earlier one of its commits instead.
+        ancestors: what `parent` continues, where the commit takes its place; None where it continues it.
+        damage: what is wrong with the newest record of the branch, which is not moved then.
+    """
+
+    parent: Revision | None
+    branch: str | None
+    record: RefRecord | None
+    overtaken: bool = False
+    beside: Revision | None = None
+    ancestors: tuple[Revision, ...] | None = None
+    damage: MvcsError | None = None
+
+    @property
+    def parents(self) -> tuple[Revision, ...]:
+        """The commit it continues first."""
+        if self.ancestors is not None:
+            return self.ancestors
+        return tuple(revision for revision in (self.parent, self.beside) if revision is not None)
+
+
+@dataclass(frozen=True)
+class MadeCommit:
+    """A commit that is durable.
+
+    Attributes:
+        revision: the commit.
+        tree: what it holds.
+        notes: what to tell the user.
+        timings: milliseconds by name.
+        branch: the branch it was published on.
+    """
+
+    revision: Revision
+    tree: Tree
+    notes: tuple[str, ...]
+    timings: dict[str, float]
+    branch: str | None = None

@@ -6,7 +6,7 @@ import pytest
 
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.cli.commands.bench import bounded
-from mvcs.commits.mechanisms import Mechanisms
+from mvcs.commits.request import Mechanisms
 from mvcs.progress import SILENT
 from tests.bench.runs import contents, tiny_cnn, write_encoder, write_pictures
 from tests.cli.conftest import Console

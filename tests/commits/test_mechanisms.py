@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.commits.mechanisms import ALL, Mechanisms
+from mvcs.commits.request import ALL, Mechanisms
 from mvcs.errors import UsageError
 from mvcs.local.place import find
 from mvcs.local.trust import Trust

@@ -1,37 +1,31 @@
 """A bounded commit made ready: all that is known before its first leaf is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint import Role
-from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
-from mvcs.commits.before.frozen import frozen_steps
-from mvcs.commits.before.momentum import Momentum
-from mvcs.commits.before.parent_codes import ParentCodes
+from mvcs.checkpoint import CapturedLeaf, Role
+from mvcs.commits.before.earlier_weights import EarlierWeights, Momentum, WeightHistory
+from mvcs.commits.before.parent import ParentCodes, frozen_steps
 from mvcs.commits.before.snap_back import SnapBack, guard_of
-from mvcs.commits.before.surroundings import Surroundings
-from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.bounded.refinement import Refinement
-from mvcs.commits.leaves.bounded import BoundedLeaves
-from mvcs.commits.leaves.coded_tensor import Coder
-from mvcs.commits.leaves.exact import ExactLeaves
+from mvcs.commits.bounded.groups import BoundedGroups, Refinement
+from mvcs.commits.leaves.coded_tensor import Coder, Surroundings
+from mvcs.commits.leaves.stored_leaf import BoundedLeaves, ExactLeaves
 from mvcs.commits.leaves.tensor_errors import TensorErrors
-from mvcs.commits.leaves.wide_types import beyond
-from mvcs.commits.mechanisms import ALL, Mechanisms
-from mvcs.commits.plan.moment_kinds import MomentKinds
-from mvcs.commits.plan.moment_tiers import MomentTiers
-from mvcs.commits.quantizers.chosen import Codings
-from mvcs.commits.quantizers.moments import MomentCodings
+from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
+from mvcs.commits.quantizers.chosen import Codings, MomentCodings
 from mvcs.commits.quantizers.published.importance import importance_of
+from mvcs.commits.request import ALL, Mechanisms
 from mvcs.history import Revision
 from mvcs.objects import Path
-from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
+from mvcs.quantize import WIDE_DTYPE, LatticeConfig, MomentsConfig, QuantizerConfig, out_of_range
 from mvcs.store import ObjectWriter
 
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
+_NEGLIGIBLE: Final = 0.01  # of the values that are not zero
 
 
 @dataclass(frozen=True)
@@ -129,3 +123,14 @@ class Preparation:
     def _earlier(self) -> EarlierWeights | None:
         """Where moves are measured from, the same for all settings."""
         return self.history.before(self.keeper.anatomy, self.restored_from, self.parent)
+
+
+def beyond(leaves: Iterable[CapturedLeaf]) -> frozenset[Path]:
+    """Return the paths of those of which float32 would restore zeros or infinities: no coding fits them."""
+    return frozenset(leaf.path for leaf in leaves if leaf.dtype.name == WIDE_DTYPE and _is_beyond(leaf))
+
+
+def _is_beyond(leaf: CapturedLeaf) -> bool:
+    found = [out_of_range(part) for part in leaf.views()]
+    outside, whole = (sum(counts) for counts in zip(*found, strict=True)) if found else (0, 0)
+    return outside > _NEGLIGIBLE * whole

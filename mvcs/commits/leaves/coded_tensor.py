@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mvcs.checkpoint import CapturedLeaf
-from mvcs.commits.before.parent_codes import ParentCodes
-from mvcs.commits.before.surroundings import Surroundings
+from mvcs.commits.before.earlier_weights import EarlierWeights, Momentum
+from mvcs.commits.before.parent import ParentCodes
 from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.delta import rescale_codes
 from mvcs.objects import (
@@ -33,6 +33,26 @@ from mvcs.quantize import (
 )
 
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known beside the parent's codes.
+
+    Attributes:
+        earlier: the weights of the newest commit that is known; None for none.
+        momentum: where weights would still go; None where they keep to where they are.
+    """
+
+    earlier: EarlierWeights | None = None
+    momentum: Momentum | None = None
+
+    def context(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> LatticeContext:
+        """Return what a chunk's codes follow, with the parent's codes on the step that it gets."""
+        ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
+        if self.earlier is None:
+            return LatticeContext(near, ahead=ahead)
+        return LatticeContext(near, self.earlier.chunk(leaf, index), self.earlier.drifts, ahead)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mvcs.checkpoint import Captured, CapturedLeaf
-from mvcs.commits.leaves.exact import Stored
+from mvcs.commits.leaves.stored_leaf import Stored
 from mvcs.commits.plan.treatments import Planned
 from mvcs.delta import IDLE_BYTES, release_idle
 from mvcs.errors import ConflictError

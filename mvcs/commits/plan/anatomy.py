@@ -12,8 +12,7 @@ from mvcs.checkpoint import (
     optimizer_parameters,
     roles_of,
 )
-from mvcs.commits.plan.averages import averages
-from mvcs.commits.plan.copies import masters
+from mvcs.commits.plan.copies import averages, masters
 from mvcs.commits.plan.optimizer_states import OptimizerState
 from mvcs.objects import Path, element_count
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mvcs.checkpoint import MODEL, CapturedLeaf, Moment, Role, path_components
-from mvcs.commits.plan.moment_kinds import MomentKinds
-from mvcs.commits.plan.moment_tiers import MomentTiers
+from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
 from mvcs.objects import Path
 
 FIRST_MOMENT, ITS_SECOND = "exp_avg", "exp_avg_sq"

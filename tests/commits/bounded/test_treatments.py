@@ -13,8 +13,7 @@ from mvcs.checkpoint.standing import MOMENT_NAMES
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.copies import masters
-from mvcs.commits.plan.moment_kinds import MomentKinds
-from mvcs.commits.plan.moment_tiers import MomentTiers
+from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
 from mvcs.commits.plan.treatments import Treatment, plan
 from mvcs.quantize import MomentsConfig
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mvcs.checkpoint import Captured, CapturedLeaf, is_embedding
-from mvcs.commits.before.parent_codes import ParentCodes
+from mvcs.commits.before.parent import ParentCodes
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.coded_tensor import CodedTensor
 from mvcs.commits.plan.treatments import Treatment
