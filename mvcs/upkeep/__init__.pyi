@@ -3,10 +3,10 @@ from .checking.pack_check import FULL, PACKS, QUICK, Level
 from .collecting.garbage import Garbage, GcReport, collect_garbage
 from .collecting.known_history import remembered_history
 from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_packs
+from .reasons import explain
 from .repairing.repair import Repair
 from .repairing.workspace import Source
-from .stats import store_stats
-from .why import explain
+from .store_stats import store_stats
 
 __all__ = [
     "FULL",

@@ -13,7 +13,7 @@ from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.why import lines
-from mvcs.upkeep.why import held_by
+from mvcs.upkeep.reasons import held_by
 
 
 def state(number):
