@@ -6,7 +6,7 @@ from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_
 from .reasons import explain
 from .repairing.repair import Repair
 from .repairing.workspace import Source
-from .store_stats import store_stats
+from .statistics import store_stats
 
 __all__ = [
     "FULL",
