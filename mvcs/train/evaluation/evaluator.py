@@ -1,17 +1,15 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from itertools import chain
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, get_args
-from weakref import WeakSet
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.objects import Path, path_text
@@ -30,10 +28,15 @@ from mvcs.train.evaluation.live_tensors import OtherWeights, Weights, live_tenso
 from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
 from mvcs.train.evaluation.state_names import memory_of, names_of, tensors_of
+from mvcs.train.state.host_copies import is_plain
 from mvcs.train.state.stateful import ModelProvider, Stateful
 
 OnFailure = Literal["exact", "unchecked"]
 _GROUPS: Final = 8  # parts of a model that are looked at by themselves
+_MOST: Final = 16  # evaluations that tell which weights are not used
+_COPYING: Final = frozenset(
+    {"__deepcopy__", "bfloat16", "clone", "contiguous", "copy_", "cpu", "double", "float", "half", "to"}
+)
 _BAD: Final = 1.0, 4.0  # times the size of the weights; some models mind the first no more than their own
 
 
@@ -57,12 +60,14 @@ class _InPlace:
         self._model, self._evaluate = model, evaluate
 
     @contextmanager
-    def measuring(self, weights: Weights | None) -> Iterator[float | Batches]:
+    def measuring(
+        self, weights: Weights | None, evaluate: Evaluate | None = None
+    ) -> Iterator[float | Batches]:
         with ExitStack() as stack:
             for one, lender in self._lenders.items():
                 stack.enter_context(lender.lend(weights if one is self._model else None))
             parts = [one.part if isinstance(one, Held) else one for one in self._lenders]
-            yield stack.enter_context(called(self._evaluate, *parts))
+            yield stack.enter_context(called(evaluate or self._evaluate, *parts))
 
     def close(self) -> None:
         for lender in self._lenders.values():
@@ -152,7 +157,6 @@ class Evaluator:
         self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._given = given or [model]
-        self._called = WeakSet[nn.Module]()
         self._opened: _Place | None = None
 
     def __enter__(self) -> Self:
@@ -183,12 +187,8 @@ class Evaluator:
             EvaluationError: the evaluation failed, or trains the model.
             UsageError: it gives nothing finite to compare with, or something else the second time.
         """
-        noted = register_module_forward_pre_hook(lambda module, _: self._called.add(module))
-        try:
-            with self._counted(), self.measuring(step, weights) as measured:
-                found = Baseline.measure(measured)
-        finally:
-            noted.remove()
+        with self._counted(), self.measuring(step, weights) as measured:
+            found = Baseline.measure(measured)
         again = (0 if self._repeated else 1) if repeat is None else repeat
         if again:
             self._repeat(step, found, weights, again)
@@ -238,24 +238,53 @@ class Evaluator:
     ) -> frozenset[str]:
         """Return the names of weights and buffers that an evaluation does not use; see `look_for_blindness`.
 
-        Those of modules that were called are used. Others are made bad, together with what stands in the same
-        part of the model, as a weight may be used without its module.
+        Those that torch computes something of in the first batch are used. Others are made bad, at first
+        together with what stands in the same part of the model, as torch does not tell of all that it does.
         """
-        groups: dict[str, dict[str, torch.Tensor]] = defaultdict(dict)
-        for place, module in self.module.named_modules():
-            each = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
-            for last, _ in each if module not in self._called else ():
-                name = f"{place}.{last}" if place else last
-                if name in weights:
-                    groups[name.split(".")[0]][name] = weights[name]
-        if len(groups) > _GROUPS:
-            groups = {"": {name: value for group in groups.values() for name, value in group.items()}}
+        seen = self._seen(baseline, own)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name, tensor in self.live.items():
+            if name in weights and tensor.untyped_storage().data_ptr() not in seen:
+                groups[name.split(".")[0]].append(name)
+        several = len(groups) > _GROUPS
+        left = deque([[name for group in groups.values() for name in group]] if several else groups.values())
         found = set[str]()
-        for group in groups.values():
-            bad = {**(own or {}), **OtherWeights(group)}
+        some_are_seen = sum(map(len, left)) < len(weights)
+        for _ in range(_MOST if some_are_seen else len(left)):
+            group = left.popleft() if left else []
+            bad = {**(own or {}), **OtherWeights({name: weights[name] for name in group})}
+            is_same = not group
             with suppress(EvaluationError, UsageError):
-                found |= group.keys() if self.judge(step, bad, baseline).is_same else set()
+                is_same = is_same or self.judge(step, bad, baseline).is_same
+            found |= {*group} if is_same else set()
+            half = 0 if is_same else len(group) // 2
+            left += [group[:half], group[half:]] if half else []
         return frozenset(found)
+
+    def _seen(self, baseline: Baseline, own: Weights | None) -> set[int]:
+        """Return where the memory begins that torch computes something of in the first batch.
+
+        It is seen here alone, behind evaluations that may have cached something, and not of code that torch
+        compiles, which would be compiled again.
+        """
+        seen, place = _Used(), self._place
+
+        def evaluate(*parts: object) -> float:
+            with seen, called(self._evaluate, *parts) as measured:
+                deque(() if isinstance(measured, float) else measured.first(1), maxlen=0)
+            return 0.0
+
+        if isinstance(place, _InPlace) and not any(
+            hasattr(one, "_orig_mod") for one in self.module.modules()
+        ):
+            with (
+                suppress(EvaluationError, UsageError),
+                self._counted(1 / len(baseline.batches)),
+                self.around(),
+                place.measuring(own, evaluate),
+            ):
+                pass
+        return seen.memory
 
     def judge(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool = False) -> Verdict:
         """Evaluate the model holding `weights` and compare it with the baseline.
@@ -351,6 +380,44 @@ class Evaluator:
             yield
         finally:
             self.spent += min(share, 1.0)
+
+
+class _Used(TorchFunctionMode):
+    """Notes the tensors whose values torch's functions are given; copies count as what they are of.
+
+    Attributes:
+        memory: addresses of their storages.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = set[int]()
+        self._copied = dict[int, set[int]]()
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        _: object,
+        args: Any = (),  # noqa: ANN401 - any
+        kwargs: Any = None,  # noqa: ANN401 - any
+    ) -> Any:  # noqa: ANN401 - whatever is computed
+        found = func(*args, **(kwargs or {}))
+        with suppress(RuntimeError):  # what stands for a tensor, as within vmap, has no storage
+            own = [one for one in args if not isinstance(one, Mapping)]  # a memo of copies has all others
+            given, made = _storages([own, kwargs]), _storages([found])
+            is_view = made <= given
+            for one in made - given:  # memory is used again
+                self._copied.pop(one, None)
+            given = given.union(*(self._copied.get(one, ()) for one in given))
+            if getattr(func, "__name__", "") in _COPYING:
+                self._copied |= dict.fromkeys(made, given)
+            elif not is_view:
+                self.memory |= given
+        return found
+
+
+def _storages(value: object) -> set[int]:
+    return {one.untyped_storage().data_ptr() for _, one in tensors_of(value, ()) if is_plain(one)}
 
 
 def _module_of(model: nn.Module | ModelProvider) -> nn.Module:

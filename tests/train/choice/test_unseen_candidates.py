@@ -1,5 +1,6 @@
 """Evaluations that do not see the candidates: commits are exact and say why, until one is seen."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -215,6 +216,70 @@ class Twofold(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.net(x) * self.scale.weight[:, :1].square().mean()
+
+
+class Ghosts(nn.Module):
+    """A net with a layer that attention calls without its module, and much that only training uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts = {
+            "attention": nn.MultiheadAttention(12, 2),
+            "aux": nn.Linear(12, 40),
+            "net": evaluations.make(),
+        }
+        self.parts = nn.ModuleDict(parts)
+        self.parts["net"].ghost = nn.Parameter(torch.randn(40, 12))
+        self.register_buffer("queue", torch.randn(40, 12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x[None]
+        return self.parts["net"]((x + self.parts["attention"](x, x, x)[0])[0])
+
+
+class Caches:
+    """An evaluation that computes what a layer gives once."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, torch.Tensor] = {}
+
+    def evaluate(self, model: Any) -> Any:
+        x = evaluations.Run().x
+        for place, (rows, target) in enumerate(
+            zip(x.split(16), x.sin().sum(1, keepdim=True).split(16), strict=True)
+        ):
+            if place not in self.given:
+                self.given[place] = model[0](rows)
+            yield (model[1:](self.given[place]) - target).square().sum().item(), 16
+
+
+def copied(model: nn.Module) -> Any:
+    yield from evaluations.batches(copy.deepcopy(model))
+
+
+def converted(model: nn.Module) -> Any:
+    yield from evaluations.batches(model.half().float())
+
+
+@pytest.mark.parametrize("evaluate", [evaluations.batches, evaluations.number, copied, converted])
+def test_tensors_that_no_module_call_shows_to_be_unused_are_exact(evaluate: Any, repo: Repository) -> None:
+    run = Run()
+    run.model = Ghosts()
+    run.optimizer = torch.optim.AdamW(run.model.parameters(), lr=1e-2)
+    train(repo, run, 5, max_degradation=0.1, evaluate=evaluate)
+    restored = repo.restore(prefer_exact=False).state["model"]
+    exact = repo.checkout(exact=True)["model"]
+    rounded = {name for name, value in exact.items() if not torch.equal(value, restored[name])}
+    assert not rounded & {"queue", "parts.aux.weight", "parts.aux.bias", "parts.net.ghost"}
+    assert {"parts.net.0.weight", "parts.attention.in_proj_weight"} <= rounded
+
+
+def test_a_layer_that_is_cached_is_not_measured_and_exact(repo: Repository) -> None:
+    train(repo, Run(), 5, max_degradation=0.1, evaluate=Caches().evaluate)
+    restored = repo.restore(prefer_exact=False).state["model"]
+    exact = repo.checkout(exact=True)["model"]
+    assert torch.equal(restored["0.weight"], exact["0.weight"])
+    assert not torch.equal(restored["3.weight"], exact["3.weight"])
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "inshrinkerator"}, {"replica": Twofold}])
