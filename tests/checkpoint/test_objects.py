@@ -259,3 +259,9 @@ def test_any_parts_give_an_object_or_corruption(kind, parts):
         make_object(kind, *parts)
     except CorruptionError as error:
         assert f"'{kind}'" in error.message or "generator" in error.message  # noqa: PT017 - any may come
+
+
+@pytest.mark.parametrize("value", [np.bytes_(b"a\0"), np.str_("a\0")])
+def test_a_text_scalar_whose_last_zeros_numpy_drops_is_refused(value):
+    with pytest.raises(StateError, match="drops the zeros at the end"):
+        round_trip({"tag": value})

@@ -50,6 +50,8 @@ def object_parts(value: Any) -> tuple[object, ...] | None:  # noqa: ANN401 - any
     if isinstance(value, np.generic) or kind is np.ndarray:
         if value.dtype.kind not in "USmM":
             return None
+        if kind in (np.str_, np.bytes_) and value[-1:] in ("\0", b"\0"):
+            raise ValueError(f"{value!r}, of which numpy drops the zeros at the end,")
         little = np.asarray(value, value.dtype.newbyteorder("<"))
         return "array", little.dtype.str, little.tobytes(), list(value.shape) if kind is np.ndarray else None
     return (kind.__name__, *_KINDS[kind][0](value)) if kind in _KINDS else None
