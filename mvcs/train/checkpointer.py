@@ -17,10 +17,9 @@ from mvcs.train.choice.search import Choice
 from mvcs.train.choosers import chooser_of
 from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process, bounding_of, listed
 from mvcs.train.saving import resumption
-from mvcs.train.saving.last_step import LastStep
 from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
 from mvcs.train.saving.run_sizes import RunSizes
-from mvcs.train.saving.run_writer import Line, Meter, NextTrials, Snapshot
+from mvcs.train.saving.run_writer import Line, Meter, Snapshot
 from mvcs.train.saving.signals import Termination
 from mvcs.train.saving.worker import CommitQueue
 from mvcs.train.state.metrics import Metrics
@@ -109,7 +108,8 @@ class Checkpointer:
         self._chooser.watch(self._effects.undone)
         self._queue = CommitQueue(self._delivery.places)
         self._termination = Termination()
-        self._last = LastStep()
+        self._done: tuple[int, Mapping[str, float] | None] | None = None
+        self._committed: int | None = None  # the newest step whose whole state is
         self._untold = 0
         self._closed = False
         self._notes = Notes()
@@ -205,7 +205,7 @@ class Checkpointer:
         self._tell_failures()
         step = step_number(step)
         self._line.begins_at(step)
-        self._last.done(step, metrics)
+        self._done = step, metrics
         final, due = self._termination.requested, self._cadences.states.due(step)
         weights_due = self._cadences.weights is not None and self._cadences.weights.due(step)
         if final or due:
@@ -236,7 +236,7 @@ class Checkpointer:
         """
         step = step_number(step)
         self._line.begins_at(step)
-        self._last.done(step, metrics)
+        self._done = step, metrics
         self._take(step, metrics, message, wait=True)
 
     def flush(self) -> None:
@@ -263,9 +263,8 @@ class Checkpointer:
         if self._closed or not self._process.final:
             return
         self.flush()
-        owed = self._last.owed
-        if owed is not None:
-            self._take(*owed, None, wait=True, search=not self._termination.requested)
+        if self._done is not None and self._done[0] != self._committed:
+            self._take(*self._done, None, wait=True, search=not self._termination.requested)
 
     def close(self) -> None:
         """Flush, end the second thread, stop listening for SIGTERM, and say how many commits failed."""
@@ -341,11 +340,11 @@ class Checkpointer:
         if not search and not self._chooser.is_quick:
             return self._chooser.ended()
         self._queue.drain(taken=1)
-        trials = NextTrials(self._line, cast("Mapping[str, Any]", snapshot.state))
-        choice = self._chooser.choose(snapshot.step, trials, is_last=not search)
+        state = cast("Mapping[str, Any]", snapshot.state)
+        choice = self._chooser.choose(snapshot.step, state, self._line, is_last=not search)
         looks = self._effects.found or self.timings.total % _RARELY == 0
         if looks and not snapshot.weights_only:
-            self._effects.put_back(trials.state)
+            self._effects.put_back(state)
         return choice
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
@@ -379,7 +378,7 @@ class Checkpointer:
             commit = self._line.commit(snapshot)
             self.timings.append(meter.timings(commit))
             if not snapshot.weights_only:
-                self._last.committed(snapshot.step)
+                self._committed = snapshot.step
             if snapshot.choice.failure:
                 self.not_evaluated.append(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"

@@ -1,8 +1,7 @@
 """What chooses how the commits of a run are bounded, by the options it was given."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
@@ -34,133 +33,6 @@ _MEASURING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotat
 Method = Literal["lattice", "inshrinkerator"]
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """How the quality of commits is measured, and how much a search may take.
-
-    Attributes:
-        evaluate: measures a part of a run, by its name, or several together.
-        measure: whether an average of the model is measured, by its name.
-        method: how commits are bounded by it.
-        bound: what degradation is, and how much of it is accepted.
-        is_default: whether nobody said how much.
-        replica: makes a model to evaluate in another process; None to evaluate here.
-        on_failure: what becomes of a commit that could not be measured.
-        batches: of the evaluation, that are taken at first; None for all.
-        evaluations: candidates at one commit, at most.
-        mean: evaluations a commit on average.
-        seconds: no further candidate of a commit is begun after so many.
-        settings: what else the search goes by; None for the usual.
-    """
-
-    evaluate: Mapping[str | tuple[str, ...], Evaluate]
-    measure: Mapping[str, bool]
-    method: Method
-    bound: Bound
-    is_default: bool
-    replica: Callable[[], nn.Module] | None
-    on_failure: OnFailure
-    batches: int | None
-    evaluations: int | None
-    mean: float | None
-    seconds: float | None
-    settings: SearchSettings | None
-
-    @classmethod
-    def of(cls, options: BoundingOptions) -> "Measurement | None":
-        """Take what measures out of options; None where nothing does.
-
-        Raises:
-            UsageError: one is out of range, or needs `evaluate`.
-        """
-        given: dict[str, Any] = {
-            name: value for name, value in options.items() if name in _MEASURING and value is not None
-        }
-        if not given:
-            return None
-        if "evaluate" not in given:
-            hint = "pass a function that measures the model"
-            raise UsageError(f"{min(given)} needs evaluate", hint=hint)
-        method, on_failure = given.get("method", "lattice"), given.get("on_evaluation_failure", "exact")
-        one_of("method", method, get_args(Method))
-        one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
-        evaluate = given["evaluate"] if isinstance(given["evaluate"], Mapping) else {MODEL: given["evaluate"]}
-        if not evaluate:
-            raise UsageError(
-                f"evaluate cannot be {evaluate!r}", hint="pass a function that measures the model"
-            )
-        functions = {
-            "evaluate" if name == MODEL else f"evaluate of {name}": one for name, one in evaluate.items()
-        }
-        measure = given.get("measure", {})
-        is_known = isinstance(measure, Mapping) and all(isinstance(one, bool) for one in measure.values())
-        if not is_known:
-            hint = 'say it of averages, as in measure={"extra.ema": False}'
-            raise UsageError(f"measure cannot be {measure!r}", hint=hint)
-        check_functions(functions | {"replica": given.get("replica")}, ())
-        if "search_batches" in given:
-            whole("search_batches", given["search_batches"], "take 1 or more batches")
-        settings = given.get("search_settings", SEARCH_DEFAULTS)
-        if not isinstance(settings, SearchSettings):
-            hint = "pass mvcs.search.SearchSettings()"
-            raise UsageError(f"search_settings cannot be {settings!r}", hint=hint)
-        return cls(
-            evaluate,
-            measure,
-            method,
-            Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal")),
-            "max_degradation" not in given,
-            given.get("replica"),
-            on_failure,
-            *(
-                given.get(f"search_{name}")
-                for name in ("batches", "evaluations", "mean", "seconds", "settings")
-            ),
-        )
-
-    def evaluators(
-        self, model: nn.Module | ModelProvider, extra: Mapping[str, object]
-    ) -> dict[str, Evaluator]:
-        """Return what measures each part of a run, the model first.
-
-        It says that commits will be lossy, and how much: who gave `evaluate` alone has not said so.
-
-        Raises:
-            UsageError: a name is none of a part of the run.
-        """
-        parts = {MODEL: model, **{f"extra.{name}": held(extra, name) for name in extra}}
-        for name in self.measure:
-            one_of("measure", ".".join(name.split(".")[:2]), sorted(parts.keys() - {MODEL}))
-        found = {}
-        for key, function in self.evaluate.items():
-            names = key if isinstance(key, tuple) else (key,)
-            for index, name in enumerate(names):
-                one_of("a part that evaluate measures", name, sorted(parts))
-                one = function if len(names) == 1 else partial(metric_of, function, name, index)
-                found[name] = self._evaluator([parts[other] for other in names], index, one)
-        most = self.bound.max_degradation
-        _logger.info(
-            "commits are bounded: what is restored may be worse than the original by max_degradation=%s%s",
-            "as its function says" if callable(most) else f"{most:g}",
-            ", the default" if self.is_default else "",
-        )
-        return dict(sorted(found.items(), key=lambda pair: pair[0] != MODEL))
-
-    def _evaluator(
-        self, parts: Sequence[nn.Module | ModelProvider], index: int, evaluate: Evaluate
-    ) -> Evaluator:
-        return Evaluator(
-            parts[index],
-            evaluate,
-            self.bound,
-            batches=self.batches,
-            replica=self.replica if len(parts) == 1 and not isinstance(parts[0], Held) else None,
-            on_failure=self.on_failure,
-            settings=self.settings or SEARCH_DEFAULTS,
-            given=parts,
-        )
-
-
 def chooser_of(
     model: object,
     optimizer: object,
@@ -180,61 +52,123 @@ def chooser_of(
     Raises:
         UsageError: options that do not go together, or one out of range.
     """
-    measuring = Measurement.of(options)
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if name not in _MEASURING and value is not None
-    }
-    if measuring is None:
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    measuring = {name: given.pop(name) for name in _MEASURING & given.keys()}
+    if not measuring:
         return Chooser(quantizer_config(**given))
+    functions = _checked_functions(measuring)
+    bound = Bound.asked(measuring.get("max_degradation", DEFAULT_BOUND), measuring.get("goal"))
     if not isinstance(model, nn.Module | ModelProvider):
         raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
-    if measuring.method == "inshrinkerator":
-        return _published(model, optimizer, every, measuring, given, measuring.evaluators(model, extra or {}))
+    evaluators = partial(_evaluators, {MODEL: model}, extra or {}, functions, measuring, bound)
+    limits: dict[str, Any] = {
+        "measure": measuring.get("measure"),
+        "evaluations": measuring.get("search_evaluations"),
+        "seconds": measuring.get("search_seconds"),
+    }
+    if measuring.get("method") == "inshrinkerator":
+        return _published(model, optimizer, every, measuring, given, evaluators(), limits)
     if not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
     if "quantizer" not in given:
         given.setdefault("moments", AUTO_TIER)
-    return Chooser(
-        quantizer_config(**given),
-        measuring.evaluators(model, extra or {}),
-        measure=measuring.measure,
-        evaluations=measuring.evaluations,
-        mean=measuring.mean,
-        seconds=measuring.seconds,
-        search=measuring.settings or SEARCH_DEFAULTS,
+    search = measuring.get("search_settings", SEARCH_DEFAULTS)
+    config = quantizer_config(**given)
+    return Chooser(config, evaluators(), mean=measuring.get("search_mean"), search=search, **limits)
+
+
+def _checked_functions(measuring: Mapping[str, Any]) -> Mapping[str | tuple[str, ...], Evaluate]:
+    """Return what measures parts of a run, by their names.
+
+    Raises:
+        UsageError: an option is out of range, or needs `evaluate`.
+    """
+    hint = "pass a function that measures the model"
+    if "evaluate" not in measuring:
+        raise UsageError(f"{min(measuring)} needs evaluate", hint=hint)
+    one_of("method", measuring.get("method", "lattice"), get_args(Method))
+    one_of("on_evaluation_failure", measuring.get("on_evaluation_failure", "exact"), get_args(OnFailure))
+    evaluate = measuring["evaluate"]
+    evaluate = evaluate if isinstance(evaluate, Mapping) else {MODEL: evaluate}
+    if not evaluate:
+        raise UsageError(f"evaluate cannot be {evaluate!r}", hint=hint)
+    measure = measuring.get("measure", {})
+    if not isinstance(measure, Mapping) or not all(isinstance(one, bool) for one in measure.values()):
+        hint = 'say it of averages, as in measure={"extra.ema": False}'
+        raise UsageError(f"measure cannot be {measure!r}", hint=hint)
+    named = {"evaluate" if name == MODEL else f"evaluate of {name}": one for name, one in evaluate.items()}
+    check_functions(named | {"replica": measuring.get("replica")}, ())
+    if "search_batches" in measuring:
+        whole("search_batches", measuring["search_batches"], "take 1 or more batches")
+    settings = measuring.get("search_settings", SEARCH_DEFAULTS)
+    if not isinstance(settings, SearchSettings):
+        hint = "pass mvcs.search.SearchSettings()"
+        raise UsageError(f"search_settings cannot be {settings!r}", hint=hint)
+    return evaluate
+
+
+def _evaluators(
+    model: Mapping[str, nn.Module | ModelProvider],
+    extra: Mapping[str, object],
+    functions: Mapping[str | tuple[str, ...], Evaluate],
+    measuring: Mapping[str, Any],
+    bound: Bound,
+) -> dict[str, Evaluator]:
+    """Return what measures each part of a run, the model first.
+
+    It says that commits will be lossy, and how much: who gave `evaluate` alone has not said so.
+
+    Raises:
+        UsageError: a name is none of a part of the run.
+    """
+    parts = {**model, **{f"extra.{name}": held(extra, name) for name in extra}}
+    for name in measuring.get("measure", {}):
+        one_of("measure", ".".join(name.split(".")[:2]), sorted(parts.keys() - {MODEL}))
+    found = {}
+    for key, function in functions.items():
+        names = key if isinstance(key, tuple) else (key,)
+        for index, name in enumerate(names):
+            one_of("a part that evaluate measures", name, sorted(parts))
+            is_alone = len(names) == 1
+            found[name] = Evaluator(
+                parts[name],
+                function if is_alone else partial(metric_of, function, name, index),
+                bound,
+                batches=measuring.get("search_batches"),
+                replica=measuring.get("replica") if is_alone and not isinstance(parts[name], Held) else None,
+                on_failure=measuring.get("on_evaluation_failure", "exact"),
+                settings=measuring.get("search_settings", SEARCH_DEFAULTS),
+                given=[parts[other] for other in names],
+            )
+    most = bound.max_degradation
+    _logger.info(
+        "commits are bounded: what is restored may be worse than the original by max_degradation=%s%s",
+        "as its function says" if callable(most) else f"{most:g}",
+        "" if "max_degradation" in measuring else ", the default",
     )
+    return dict(sorted(found.items(), key=lambda pair: pair[0] != MODEL))
 
 
 def _published(
     model: nn.Module | ModelProvider,
     optimizer: object,
     every: int | None,
-    measuring: Measurement,
+    measuring: Mapping[str, Any],
     given: Mapping[str, Any],
     evaluators: Mapping[str, Evaluator],
+    limits: Mapping[str, Any],
 ) -> Chooser:
     if not isinstance(model, nn.Module):
         raise UsageError(
             "method='inshrinkerator' watches gradients, for which it needs the module itself",
             hint="use the hook in a plain loop, or method='lattice'",
         )
-    searched = {"search_mean": measuring.mean, "search_settings": measuring.settings}
     if evaluators.keys() != {MODEL}:
         raise UsageError("method='inshrinkerator' measures the model alone", hint="pass evaluate=f")
-    others = sorted(
-        (given.keys() - {"moments"}) | {name for name, value in searched.items() if value is not None}
-    )
+    others = sorted((given.keys() - {"moments"}) | (measuring.keys() & {"search_mean", "search_settings"}))
     if others:
         raise UsageError(
             f"{others[0]} does not go with method='inshrinkerator'", hint="leave one of them out"
         )
-    return PublishedChooser(
-        evaluators[MODEL],
-        model,
-        optimizer,
-        moments=moments_config(given.get("moments")),
-        every=every,
-        measure=measuring.measure,
-        evaluations=measuring.evaluations,
-        seconds=measuring.seconds,
-    )
+    moments = moments_config(given.get("moments"))
+    return PublishedChooser(evaluators[MODEL], model, optimizer, moments=moments, every=every, **limits)

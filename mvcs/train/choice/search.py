@@ -1,9 +1,11 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
+import itertools
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -27,7 +29,6 @@ from mvcs.search import (
     Evaluation,
     ForgottenGoal,
     Goal,
-    Judge,
     LatticeChoice,
     LatticeOutcome,
     LatticeSearch,
@@ -129,20 +130,21 @@ class Choice:
 
 
 class Trials(Protocol):
-    """Tries out what the next commit of a state could be."""
+    """Tries out what the next commit of a run could be."""
 
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """The state."""
-        ...
-
-    def steps(
-        self, settings: LatticeConfig, gradients: Mapping[Path, float], parts: Mapping[Path, str]
+    def trial(
+        self,
+        state: object,
+        settings: LatticeConfig,
+        gradients: Mapping[Path, float],
+        parts: Mapping[Path, str],
     ) -> LatticeTrial:
         """Return a trial of steps from some settings on; see `mvcs.commits.LatticeTrial`."""
         ...
 
-    def tables(self, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]) -> TableTrial:
+    def table_trial(
+        self, state: object, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]
+    ) -> TableTrial:
         """Return a trial of code tables, with scores of weights."""
         ...
 
@@ -244,7 +246,7 @@ class Chooser:
         """Return how to commit when a run was told to end and there is no time to search: exactly."""
         return Choice(None, notes=(f"exact, since {_NO_TIME}",), failure=_NO_TIME)
 
-    def choose(self, step: int, trials: Trials, *, is_last: bool = False) -> Choice:
+    def choose(self, step: int, state: Mapping[str, Any], trials: Trials, *, is_last: bool = False) -> Choice:
         """Search how the state after `step` is committed; the model in training holds it.
 
         Whatever goes wrong, in the evaluation or on its device, costs the search alone: then the commit is
@@ -252,7 +254,8 @@ class Chooser:
 
         Args:
             step: for messages, and for bounds that follow a schedule.
-            trials: of the state.
+            state: a copy of it.
+            trials: of what the commit could be.
             is_last: the run was told to end: one candidate is judged, and where it is refused the commit is
                 exact.
         """
@@ -261,25 +264,18 @@ class Chooser:
             return self.unmeasured()
         began, spent, self._is_last = perf_counter(), self._spent, is_last
         try:
-            choice = self._chosen_of_used(step, trials)
-            choice = replace(choice, told=self._told(choice, trials.state.get("extra") or {}))
+            found = None
+            while found is None:
+                with suppress(_UnusedError):  # from now on these weights are left out
+                    found = self._chosen(step, state, trials)
+            choice = replace(found, told=self._told(found, state.get("extra") or {}))
         except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
-            choice = self._unsearched(evaluator, error, trials)
+            choice = self._unsearched(evaluator, error, state)
         seconds = perf_counter() - began
         self._took += seconds
         if is_last and choice.quantizer is None and choice.failure is None:
             choice = replace(choice, notes=(_ONE_TRIED, *choice.notes))
         return replace(choice, seconds=seconds, evaluations=self._spent - spent)
-
-    def _chosen_of_used(self, step: int, trials: Trials) -> Choice:
-        """Search, and begin again without what was found to be used by no evaluation."""
-        while True:
-            try:
-                return self._chosen(step, trials)
-            except _UnusedError as error:
-                self._unused |= error.weights.items()
-                some = some_of(sorted(error.weights), _NAMED)
-                _logger.warning("evaluate does not use %s: they are kept exactly", some)
 
     def _told(self, choice: Choice, extra: Mapping[str, object]) -> str:
         """Return what each part of a state gets, as a commit records it, and tell it once."""
@@ -310,7 +306,7 @@ class Chooser:
             f'measure={{"{name}": False}} keeps it exactly instead'
         )
 
-    def _unsearched(self, evaluator: Evaluator, error: Exception, trials: Trials) -> Choice:
+    def _unsearched(self, evaluator: Evaluator, error: Exception, state: Mapping[str, Any]) -> Choice:
         is_blind = isinstance(error, BlindError)
         if is_blind:  # what was learnt from such an evaluation is forgotten
             self._checked, self._checked_parts = self._settings, None
@@ -322,7 +318,7 @@ class Chooser:
         settings, parts = (self._checked, self._checked_parts) if unchecked else (None, None)
         if settings is not None and parts is None:
             name = next(iter(self._evaluators))
-            parts = dict.fromkeys(dict(tensors_of(*_within_state(trials.state, name))), name)
+            parts = dict.fromkeys(dict(tensors_of(*_within_state(state, name))), name)
         measured = error.baseline if isinstance(error, BlindError) else None
         notes = (f"{became}, since {why}",)
         return Choice(settings, measured, notes, parts=parts, failure=why, lost=lost)
@@ -350,7 +346,7 @@ class Chooser:
                 self._averages.add(name)
         return parts
 
-    def _chosen(self, step: int, trials: Trials) -> Choice:
+    def _chosen(self, step: int, state: Mapping[str, Any], trials: Trials) -> Choice:
         settings, evaluator = self._settings, next(iter(self._evaluators.values()))
         if not isinstance(settings, LatticeConfig):
             return self.unmeasured()
@@ -361,12 +357,11 @@ class Chooser:
             small=small_step(settings.small, epsilon, self._numbers),
         )
         settings = _finer_small(settings) if self._finer else settings
-        parts = self._parts(trials.state)
+        parts = self._parts(state)
         if not parts:
             return Choice(None)
-        trial = trials.steps(
-            settings, self._gradients, {path: one.name for one in parts for path in one.tensors}
-        )
+        own = {path: one.name for one in parts for path in one.tensors}
+        trial = trials.trial(state, settings, self._gradients, own)
         # A commit of weights alone has no optimizer to ask.
         self._gradients = trial.gradients
         chosen, found = _Chosen(trial), list[Found]()
@@ -393,7 +388,9 @@ class Chooser:
         evaluator, spent = part.evaluator, part.evaluator.spent
         try:
             baseline = evaluator.baseline(step, part.own)
-            if not baseline.is_zero and self._looks(part):
+            self._looked[part.name] += 1
+            looks = not self._is_last and self._looked[part.name] % _RARELY == 1
+            if looks and not baseline.is_zero:
                 self._refuse_blind(part, step, baseline, restored())
             outcome = search(baseline)
         except (BlindError, EvaluationError, UsageError) as error:
@@ -403,10 +400,6 @@ class Chooser:
         epsilon, goal = evaluator.bound.epsilon(step), evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         return Found(part, outcome, evaluation, self._doubts_of(outcome, evaluator, baseline, epsilon))
-
-    def _looks(self, part: Part) -> bool:
-        self._looked[part.name] += 1
-        return not self._is_last and self._looked[part.name] % _RARELY == 1
 
     def _refuse_blind(self, part: Part, step: int, baseline: Baseline, restored: RestoredValues) -> None:
         """Look whether an evaluation sees what it is given, at the first commit and now and then.
@@ -424,7 +417,11 @@ class Chooser:
             raise BlindError(doubt, baseline, part.evaluator.bound)
         unused = part.evaluator.unused(step, baseline, weights, part.own)
         if unused:
-            raise _UnusedError({name: weights.places[name] for name in unused & weights.places.keys()})
+            found = {name: weights.places[name] for name in unused & weights.places.keys()}
+            self._unused |= found.items()
+            some = some_of(sorted(found), _NAMED)
+            _logger.warning("evaluate does not use %s: they are kept exactly", some)
+            raise _UnusedError
 
     def _searched(
         self, part: Part, step: int, epsilon: float, chosen: "_Chosen", baseline: Baseline
@@ -443,13 +440,18 @@ class Chooser:
                     chosen.trial.config = _finer_small(chosen.trial.config)
             return verdict
 
-        trial, began = chosen.trial, perf_counter()
+        def spare(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+            """Judge by a part of the bound."""
+            verdict = judge(point, whole=whole)
+            keeps = verdict.upper(self._numbers.errors) <= spared
+            return replace(verdict, accepted=verdict.accepted and keeps)
+
+        trial, began, spared = chosen.trial, perf_counter(), self._numbers.spared * epsilon
         space = Steps(trial, self._numbers, part.frozen, within=part.tensors, hysteresis=chosen.hysteresis)
         thorough = trial.parents.keys().isdisjoint(space.kinds)
         last = Attempt(replace(space, holds=False), judge, epsilon, thorough)
         if space.begins_frozen:
-            spared = self._numbers.spared * epsilon
-            first = Attempt(space, partial(self._within, judge, spared), spared, thorough=True)
+            first = Attempt(space, spare, spared, thorough=True)
         else:
             first = Attempt(space, judge, epsilon, most=self._numbers.held_most)
         attempts = (first, last) if space.begins_frozen or space.held else (last,)
@@ -474,11 +476,6 @@ class Chooser:
         self._checked, self._checked_parts = config, own
         return Choice(config, evaluation, tuple(notes), parts=own)
 
-    def _within(self, judge: Judge, epsilon: float, point: LatticeChoice, *, whole: bool = False) -> Verdict:
-        """Judge by a part of the bound."""
-        verdict = judge(point, whole=whole)
-        return replace(verdict, accepted=verdict.accepted and verdict.upper(self._numbers.errors) <= epsilon)
-
     def _doubts_of(
         self, outcome: Outcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
     ) -> tuple[str, ...]:
@@ -493,12 +490,10 @@ class Chooser:
 
         Of a metric of zero no candidate can be told to keep the bound.
         """
-        if baseline.is_zero:
-            return lambda: True
-        return _Once() if self._is_last else lambda: self._is_over(began)
-
-    def _is_over(self, began: float) -> bool:
-        return self._seconds is not None and perf_counter() - began >= self._seconds
+        most = 0 if baseline.is_zero else 1 if self._is_last else math.inf
+        seconds = math.inf if self._is_last or self._seconds is None else self._seconds
+        asked = itertools.count()
+        return lambda: next(asked) >= most or perf_counter() - began >= seconds
 
 
 class BlindError(MvcsError):
@@ -510,11 +505,7 @@ class BlindError(MvcsError):
 
 
 class _UnusedError(Exception):
-    """Weights, by the names of parameters, that an evaluation does not use."""
-
-    def __init__(self, weights: Mapping[str, Path]) -> None:
-        super().__init__()
-        self.weights = weights
+    """An evaluation does not use some weights, which was not known."""
 
 
 @dataclass(frozen=True)
@@ -584,17 +575,6 @@ def _within_state(state: Mapping[str, Any], name: str) -> tuple[object, Path]:
         return state.get(MODEL), (MODEL,)
     entry = name.removeprefix("extra.")
     return (state.get("extra") or {}).get(entry), ("extra", entry)
-
-
-class _Once:
-    """False when it is first asked, then true."""
-
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __call__(self) -> bool:
-        asked, self._asked = self._asked, True
-        return asked
 
 
 def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:

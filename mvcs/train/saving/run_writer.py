@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import thread_time
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
@@ -227,29 +227,6 @@ class Line:
 
 def _letters(name: str) -> str:
     return "".join(sign for sign in name if not sign.isdigit())
-
-
-@dataclass(frozen=True)
-class NextTrials:
-    """Tries out what the next commit of a line could be.
-
-    Attributes:
-        line: the line.
-        state: what would be committed.
-    """
-
-    line: Line
-    state: Mapping[str, Any]
-
-    def steps(
-        self, settings: LatticeConfig, gradients: Mapping[Path, float], parts: Mapping[Path, str]
-    ) -> LatticeTrial:
-        """Return a trial of steps, beginning with some settings."""
-        return self.line.trial(self.state, settings, gradients, parts)
-
-    def tables(self, importance: Mapping[str, ArrayLike], parts: Mapping[Path, str]) -> TableTrial:
-        """Return a trial of code tables, with scores of weights."""
-        return self.line.table_trial(self.state, importance, parts)
 
 
 class Meter:

@@ -6,7 +6,7 @@ Inshrinkerator, SoCC 2024. What differs from the paper stands in docs/design/007
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 import torch
 from numpy.typing import ArrayLike
@@ -76,14 +76,14 @@ class PublishedChooser(Chooser):
     def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
         self._cube_search = CubeSearch(most=evaluations)
 
-    def _chosen(self, step: int, trials: Trials) -> Choice:
+    def _chosen(self, step: int, state: Mapping[str, Any], trials: Trials) -> Choice:
         scores = self._sensitivity.importance() if self._sensitivity else {}
         self._expect(step)
-        model, *others = self._parts(trials.state)
+        model, *others = self._parts(state)
         epsilon = model.evaluator.bound.epsilon(step)
         self._moments = bounded_moments(self._moments, epsilon)
         parts = {path: one.name for one in (model, *others) for path in one.tensors}
-        trial = trials.tables(scores, parts)
+        trial = trials.table_trial(state, scores, parts)
         self._start(trial)
         beside = [(other, other.evaluator.baseline(step, other.own)) for other in others]
 
