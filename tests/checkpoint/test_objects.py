@@ -236,10 +236,15 @@ def test_parts_of_no_object_are_corruption(parts):
         make_object(*parts)
 
 
-@pytest.mark.parametrize("kind", ["system", "builtins:eval", ""])
+@pytest.mark.parametrize("kind", ["system", "builtins:eval", "", None, 5, [1], {}])
 def test_a_kind_that_is_not_known_is_of_a_newer_version(kind):
     with pytest.raises(UnsupportedFormatError, match="unknown kind"):
         make_object(kind, "ls")
+
+
+def test_an_object_without_a_kind_is_not_known():
+    with pytest.raises(UnsupportedFormatError, match="unknown kind"):
+        make_object()
 
 
 anything = st.recursive(

@@ -57,14 +57,14 @@ def object_parts(value: Any) -> tuple[object, ...] | None:  # noqa: ANN401 - any
     return (kind.__name__, *_KINDS[kind][0](value)) if kind in _KINDS else None
 
 
-def make_object(kind: object, *parts: Any) -> object:  # noqa: ANN401 - values of a state
+def make_object(kind: object = None, *parts: Any) -> object:  # noqa: ANN401 - values of a state
     """Return the object of a kind with such parts.
 
     Raises:
         CorruptionError: no such object has these parts.
         UnsupportedFormatError: the kind is unknown.
     """
-    if kind not in _MAKERS:
+    if not isinstance(kind, str) or kind not in _MAKERS:
         raise UnsupportedFormatError(f"a structure holds an object of the unknown kind '{kind}'")
     try:
         return _MAKERS[kind](*parts)

@@ -130,7 +130,7 @@ class Accumulations:
         for name, watched in self._watched.items():
             try:
                 watched.check(saved.get(name))
-            except (TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError) as error:
                 raise UsageError(
                     f"{source} does not fit the gradients of the {name}: {error}",
                     hint=f"nothing is loaded; make the {name} as that run did",

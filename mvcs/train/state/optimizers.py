@@ -68,7 +68,7 @@ class Optimizers:
         told = state.get(PARAMETERS) or {}
         known = self._known()
         for name, optimizer in self._optimizers():
-            saved, said = _part(state, name), told.get(name)
+            saved, said = _part(state, name), told.get(name) if isinstance(told, Mapping) else told
             if said is None or not isinstance(saved, Mapping):
                 continue
             names = _read(name, saved, said, source)
@@ -180,10 +180,11 @@ class Optimizers:
         regroup = [one for one, _ in order]
         for other, _ in self._schedules(name) if regroup != sorted(regroup) else ():
             state = _with_part(state, other, _regrouped(_part(state, other), regroup))
-        kept = (state.get(gradients) or {}).get(name)
-        if kept:
+        others = state.get(gradients)  # what is not of these parameters is refused as it is
+        kept = others.get(name) if isinstance(others, dict) else None
+        if isinstance(others, dict) and isinstance(kept, list) and len(kept) == len(ids):
             again = [kept[places[was]] for was in moved]
-            state = {**state, gradients: {**state[gradients], name: again}}
+            state = {**state, gradients: {**others, name: again}}
         return state
 
 

@@ -186,10 +186,24 @@ def test_a_commit_without_names_goes_by_position(repo: Repository) -> None:
 def test_what_a_store_says_of_names_is_not_trusted(repo: Repository, wrong: Any) -> None:
     committed(repo, adamw("plain"))
     state = repo.checkout()
-    state["optimizer_parameters"] = {"optimizer": wrong}
-    repo.commit(state, step=0)
-    with pytest.raises(UsageError, match="the names and strides beside its state are of another"):
-        resumed(repo, adamw("plain"))
+    for said in ({"optimizer": wrong}, [wrong]):
+        repo.commit({**state, "optimizer_parameters": said}, step=0)
+        with pytest.raises(UsageError, match="the names and strides beside its state are of another"):
+            resumed(repo, adamw("plain"))
+
+
+SHORT = [torch.ones(6, 6)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"optimizer": SHORT}, {"optimizer": {"a": 1}}, {"optimizer": 5}, SHORT, "text"]
+)
+@pytest.mark.parametrize("order", ["plain", "reversed"])
+def test_what_a_store_says_of_gradients_is_not_trusted(repo: Repository, wrong: Any, order: str) -> None:
+    committed(repo, adamw("plain"))
+    repo.commit({**repo.checkout(), "optimizer_gradients": wrong}, step=0)
+    with pytest.raises(UsageError, match="does not fit the gradients of the optimizer"):
+        resumed(repo, adamw(order))
 
 
 @pytest.mark.parametrize(
