@@ -114,7 +114,8 @@ def layout_node(file: StampedFile, node: Value, placed: Iterable[Placed], collec
             continue
         fixed.discard(one.leaf)
         last = one.leaf
-        piece: list[Value] = [one.begin - done, local.pop(one.leaf), _as_value(one.order), one.swapped]
+        order: Value = None if one.order is None else list(one.order)
+        piece: list[Value] = [one.begin - done, local.pop(one.leaf), order, one.swapped]
         others.append((done, one.begin))
         if (packed := one.deflated) is not None:
             others.append(packed.head)
@@ -151,10 +152,6 @@ def capture_named(
         raise FileFormatError(f"'{file.path}' holds no tensors")
     node = [int(NodeTag.DICT), [[key, tensor] for key, tensor in pairs.items()]]
     return FileEntry(name, FileFormat.BINARY, node, layout_node(file, node, placed, collector))
-
-
-def _as_value(order: tuple[int, ...] | None) -> Value:
-    return None if order is None else list(order)
 
 
 def _leaves_of(node: Value) -> list[int]:
@@ -198,64 +195,6 @@ class _Recipe(Source):
                     yield self.file.part(opened, at, min(RUN, one[1] - at))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A layout that was read, and checked before anything is made by it.
-
-    Attributes:
-        pieces: the gap of other bytes in front of each piece, and its tensor; `leaf` is that of the tree, and
-            of deflated ones `begin` is the length of the head, which is not read yet.
-        others: the other bytes, in runs.
-    """
-
-    pieces: Sequence[tuple[int, Placed]]
-    others: "_Others"
-
-    @classmethod
-    def read(cls, entry: FileEntry, content: ContentReader) -> "Layout":
-        """Read the layout of an entry.
-
-        Raises:
-            CorruptionError: it does not fit the tensors of the entry.
-        """
-        leaves = _leaves_of(entry.node)
-        reference = blob_reference(entry.header)
-        if reference is None:
-            data = as_bytes(entry.header, "a layout")
-            length, runs = len(data), cast("Iterator[Buffer]", iter((data,)))
-        else:
-            length, runs = reference[1], content.pieces(*reference)
-        others = _Others(runs, entry.path)
-        size = int.from_bytes(b"".join(others.take(min(length, _LENGTH))), "little")
-        if size > min(length - _LENGTH, _PIECE_BYTES * (len(leaves) + 1)):
-            raise _damaged(entry.path)
-        table = as_list(cbor.loads(b"".join(others.take(size))), "the table of a layout")
-        pieces = [_piece(value, leaves, content, entry.path) for value in table]
-        held = sum(gap + (one.begin if one.deflated else 0) for gap, one in pieces)
-        if len({one.leaf for _, one in pieces}) != len(pieces) or held > length - _LENGTH - size:
-            raise _damaged(entry.path)
-        return cls(pieces, others)
-
-    def write(self, content: ContentReader, file: BinaryIO) -> bool:
-        """Write the file, a tensor at a time; return whether what is deflated came out as it was.
-
-        Raises:
-            CorruptionError: what is read for it does not fit together.
-        """
-        for gap, one in self.pieces:
-            file.writelines(self.others.take(gap))
-            leaf = content.tree.leaves[one.leaf]
-            data = _arranged(leaf.dtype, leaf.shape, content.leaf(one.leaf), one)
-            if one.deflated is None:
-                file.write(data)
-            elif not _write_deflated(one.deflated, chain(self.others.take(one.begin), (data,)), file):
-                return False
-        file.writelines(self.others.rest())
-        if content.restored_from(one.leaf for _, one in self.pieces) is not None:
-            _mend_checksums(file)
-        return True
-
-
 def write_laid_out(entry: FileEntry, content: ContentReader, file: BinaryIO) -> bool:
     """Write a file as its layout says; return False and write nothing where streams cannot be as they were.
 
@@ -263,9 +202,9 @@ def write_laid_out(entry: FileEntry, content: ContentReader, file: BinaryIO) -> 
         CorruptionError: the layout does not fit the tensors of the entry.
         UnsupportedFormatError: so it is with a file that nothing but its layout can give.
     """
-    layout = Layout.read(entry, content)
-    packed = [one.leaf for _, one in layout.pieces if one.deflated]
-    if content.restored_from(packed) is None and layout.write(content, file):
+    pieces, others = _read(entry, content)
+    packed = [one.leaf for _, one in pieces if one.deflated]
+    if content.restored_from(packed) is None and _write(pieces, others, content, file):
         return True
     if entry.format is not FileFormat.NPZ:
         raise UnsupportedFormatError(
@@ -275,6 +214,49 @@ def write_laid_out(entry: FileEntry, content: ContentReader, file: BinaryIO) -> 
     file.seek(0)
     file.truncate()
     return False
+
+
+def _read(entry: FileEntry, content: ContentReader) -> tuple[list[tuple[int, Placed]], "_Others"]:
+    """Return the pieces of a layout, and its other bytes, checked before anything is made by them.
+
+    A piece is the gap of other bytes in front of it, and its tensor: `leaf` is that of the tree, and `begin`,
+    of deflated ones, the length of the head, which is not read yet.
+    """
+    leaves = _leaves_of(entry.node)
+    reference = blob_reference(entry.header)
+    if reference is None:
+        data = as_bytes(entry.header, "a layout")
+        length, runs = len(data), cast("Iterator[Buffer]", iter((data,)))
+    else:
+        length, runs = reference[1], content.pieces(*reference)
+    others = _Others(runs, entry.path)
+    size = int.from_bytes(b"".join(others.take(min(length, _LENGTH))), "little")
+    if size > min(length - _LENGTH, _PIECE_BYTES * (len(leaves) + 1)):
+        raise _damaged(entry.path)
+    table = as_list(cbor.loads(b"".join(others.take(size))), "the table of a layout")
+    pieces = [_piece(value, leaves, content, entry.path) for value in table]
+    held = sum(gap + (one.begin if one.deflated else 0) for gap, one in pieces)
+    if len({one.leaf for _, one in pieces}) != len(pieces) or held > length - _LENGTH - size:
+        raise _damaged(entry.path)
+    return pieces, others
+
+
+def _write(
+    pieces: Sequence[tuple[int, Placed]], others: "_Others", content: ContentReader, file: BinaryIO
+) -> bool:
+    """Write a file, a tensor at a time; return whether what is deflated came out as it was."""
+    for gap, one in pieces:
+        file.writelines(others.take(gap))
+        leaf = content.tree.leaves[one.leaf]
+        data = _arranged(leaf.dtype, leaf.shape, content.leaf(one.leaf), one)
+        if one.deflated is None:
+            file.write(data)
+        elif not _write_deflated(one.deflated, chain(others.take(one.begin), (data,)), file):
+            return False
+    file.writelines(others.rest())
+    if content.restored_from(one.leaf for _, one in pieces) is not None:
+        _mend_checksums(file)
+    return True
 
 
 def _damaged(path: str) -> CorruptionError:
@@ -291,9 +273,8 @@ def _piece(value: Value, leaves: list[int], content: ContentReader, path: str) -
     ways = None if items[2] is None else as_list(items[2], "an order")
     order = None if ways is None else tuple(as_integer(way, "a dimension of an order") for way in ways)
     swapped = as_integer(items[3], "the width of numbers in a layout", 0, 9)
-    if (order is not None and sorted(order) != list(range(len(known.shape)))) or swapped not in (0, 2, 4, 8):
-        raise _damaged(path)
-    if swapped and known.dtype.itemsize % swapped:
+    is_odd = swapped not in (0, 2, 4, 8) or (swapped and known.dtype.itemsize % swapped)
+    if is_odd or (order is not None and sorted(order) != list(range(len(known.shape)))):
         raise _damaged(path)
     if len(items) == 4:
         return gap, Placed(0, leaf, known.raw_bytes, order, swapped)
@@ -373,7 +354,8 @@ def _mend_checksums(file: BinaryIO) -> None:
         left -= member.compress_size
         if left < 0 or not 0 <= member.header_offset <= size - _LOCAL:
             return
-        start = _content_of(file, member.header_offset)
+        file.seek(member.header_offset + 26)
+        start = member.header_offset + _LOCAL + sum(struct.unpack("<HH", file.read(4)))
         check = _checksum(file, start, member.compress_size)
         if check != member.CRC and member.compress_type == zipfile.ZIP_STORED:
             behind = start + member.compress_size
@@ -390,12 +372,6 @@ def _mend_checksums(file: BinaryIO) -> None:
 def _put(file: BinaryIO, at: int, check: int) -> None:
     file.seek(at)
     file.write(struct.pack("<I", check))
-
-
-def _content_of(file: BinaryIO, begin: int) -> int:
-    file.seek(begin + 26)
-    names: tuple[int, int] = struct.unpack("<HH", file.read(4))
-    return begin + _LOCAL + sum(names)
 
 
 def _checksum(file: BinaryIO, start: int, length: int) -> int:

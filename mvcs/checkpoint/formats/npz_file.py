@@ -164,7 +164,7 @@ def capture_npz(file: StampedFile, name: str, collector: Collector, *, loosely: 
     with file.open() as opened, _told(file), zipfile.ZipFile(opened) as archive:
         for member in members:
             try:
-                pair, source = _pair(archive, member.filename, Member(file, name, member.filename), collector)
+                pair, source = _pair(archive, file, name, member, collector)
             except (StateError, UnsafeFileError):
                 if not loosely:
                     raise
@@ -220,76 +220,54 @@ def _deflated_again(
     raise refuse(source.path, "an array that zlib compresses to other bytes", _PLAINLY)
 
 
-@dataclass(frozen=True)
-class Member:
-    """One member of an archive: the file, its name in the commit, and the member's own name."""
-
-    file: StampedFile
-    name: str
-    member: str
-
-    @property
-    def key(self) -> str:
-        """What its array is called."""
-        return self.member.removesuffix(SUFFIX)
-
-    @property
-    def path(self) -> Path:
-        """The path of its leaf."""
-        return (self.name, self.key)
-
-
 def _pair(
-    archive: zipfile.ZipFile, member: str, where: Member, collector: Collector
+    archive: zipfile.ZipFile, file: StampedFile, name: str, info: zipfile.ZipInfo, collector: Collector
 ) -> tuple[list[Value], NpzSource]:
-    if not member.endswith(SUFFIX):
-        raise refuse((where.name, member), "a member that is not an array")
-    if not can_name(where.key):
-        raise refuse((where.name, member[:200]), "an array of such a name")
+    member = info.filename
+    key = member.removesuffix(SUFFIX)
+    if key == member:
+        raise refuse((name, member), "a member that is not an array")
+    if not can_name(key):
+        raise refuse((name, member[:200]), "an array of such a name")
     with archive.open(member) as stream:
-        shape, dtype, known, columns_first = _array_header(stream, where)
+        shape, dtype, known, columns_first = _array_header(stream, file, (name, key))
         length = stream.tell()
-    size = archive.getinfo(member).file_size
-    if size != length + element_count(shape) * known.itemsize:
-        raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
+    if info.file_size != length + element_count(shape) * known.itemsize:
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: '{member}' does not fill its shape")
     turned = len(shape) if columns_first and len(shape) > 1 else 0
-    if turned and size > machine_memory():
+    if turned and info.file_size > machine_memory():
         raise LimitError(
-            f"'{where.file.path}' holds '{where.key}' by columns: its {size} bytes do not fit in memory",
+            f"'{file.path}' holds '{key}' by columns: its {info.file_size} bytes do not fit in memory",
             hint="save it by rows, as numpy.ascontiguousarray gives it",
         )
     swap = 0 if dtype == dtype.newbyteorder("<") else dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    source = NpzSource(where.file, archive.getinfo(member), length, where.path, turned, swap)
-    found = Found(known, shape, source, TensorFlag.NUMPY, (where.name, member))
-    return [where.key, collector.tensor(found, where.path)], source
+    source = NpzSource(file, info, length, (name, key), turned, swap)
+    found = Found(known, shape, source, TensorFlag.NUMPY, (name, member))
+    return [key, collector.tensor(found, (name, key))], source
 
 
-def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], np.dtype[Any], DType, bool]:
+def _array_header(
+    stream: IO[bytes], file: StampedFile, path: Path
+) -> tuple[tuple[int, ...], np.dtype[Any], DType, bool]:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
     elif version == (2, 0):
         shape, columns_first, dtype = np.lib.format.read_array_header_2_0(stream)
     else:
-        raise refuse(where.path, f"an array of npy version {version}")
+        raise refuse(path, f"an array of npy version {version}")
     if dtype.hasobject:
         raise UnsafeFileError(
-            f"'{where.file.path}' holds pickled objects in '{where.key}'; nothing was run",
+            f"'{file.path}' holds pickled objects in '{path[-1]}'; nothing was run",
             hint="save it again as plain arrays",
         )
     known = dtype_of(dtype)
     if known is None:
-        raise refuse(where.path, f"a numpy array of type '{dtype}'")
-    return _shape(shape, where), dtype, known, columns_first
-
-
-def _shape(shape: tuple[int, ...], where: Member) -> tuple[int, ...]:
+        raise refuse(path, f"a numpy array of type '{dtype}'")
     try:
-        return as_shape(list(shape))
+        return as_shape(list(shape)), dtype, known, columns_first
     except CorruptionError:
-        raise FileFormatError(
-            f"'{where.file.path}' is not {WHAT}: '{where.key}' has an impossible shape"
-        ) from None
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: '{path[-1]}' has an impossible shape") from None
 
 
 def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:

@@ -20,6 +20,8 @@ WHAT = "a file of torch.save"
 ZIP_MAGIC = b"PK\x03\x04"
 Run = tuple[int, int]
 """Where bytes begin in a file, and how many there are."""
+Memory = dict[str, tuple[Storage, Run]]
+"""Storages and where each lies, by key."""
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT_BYTES = 8  # in front of each storage of the older form, its number of elements
 
@@ -40,15 +42,9 @@ def memory_of(
         StateError: no commit can hold what is in it.
     """
     with file.open() as opened:
-        if not members:
-            made, memory, end = _older(TorchPickle(opened, file.size, path), file, opened)
-            check_made(made, path, end)
-            return [], [run for _, run in memory.values()]
-        whole = pickle_in(file, opened, members)
-        followed = TorchPickle(io.BytesIO(whole), len(whole), path)
-        check_made(followed.follow(), path, len(whole))
-        found = _asked_for(followed, members)
-        return found, [(content_at(file, WHAT, opened, one), one.file_size) for one in found]
+        made, memory, length, found = _followed(TorchPickle, file, opened, members, path)
+        check_made(made, path, length)
+        return found, [run for _, run in memory.values()]
 
 
 def tensors_in(file: StampedFile) -> Iterator[NamedTensor]:
@@ -66,22 +62,12 @@ def tensors_in(file: StampedFile) -> Iterator[NamedTensor]:
     with file.open() as opened:
         for number, members in enumerate(archives):
             named = "" if len(archives) == 1 else f"{number}"
-            if zipped:
-                whole = pickle_in(file, opened, members)
-                program: TorchPickle = AnyPickle(io.BytesIO(whole), len(whole), ())
-                made = program.follow()
-                found = _asked_for(program, members)
-                memory = {
-                    storage.key: (storage, (content_at(file, WHAT, opened, one), one.compress_size))
-                    for storage, one in zip(program.storages.values(), found, strict=True)
-                }
-            else:
-                made, memory, _ = _older(AnyPickle(opened, file.size, ()), file, opened)
+            made, memory, *_ = _followed(AnyPickle, file, opened, members, ())
             for name, dtype, shape, begin in _of(made, memory):
                 yield ".".join(filter(None, (named, name))) or "tensor", dtype, shape, begin
 
 
-def _of(made: Made, memory: dict[str, tuple[Storage, Run]]) -> Iterator[NamedTensor]:
+def _of(made: Made, memory: Memory) -> Iterator[NamedTensor]:
     left = dict(memory)
     for name, tensor in tensors_made(made):
         dtype = DTYPES.get(tensor.dtype)
@@ -90,6 +76,25 @@ def _of(made: Made, memory: dict[str, tuple[Storage, Run]]) -> Iterator[NamedTen
             yield name, dtype, tensor.shape, memory[tensor.memory.key][1][0] + tensor.offset
     for key, (storage, (start, _)) in left.items():
         yield f"storage {key}", storage.dtype, (storage.elements,), start
+
+
+def _followed(
+    kind: type[TorchPickle],
+    file: StampedFile,
+    opened: BinaryIO,
+    members: Sequence[zipfile.ZipInfo],
+    path: Path,
+) -> tuple[Made, Memory, int, list[zipfile.ZipInfo]]:
+    """Return what a file makes, where its storages lie, the length of its pickle, and their members."""
+    if not members:
+        return *_older(kind(opened, file.size, path), file, opened), []
+    whole = pickle_in(file, opened, members)
+    program = kind(io.BytesIO(whole), len(whole), path)
+    made = program.follow()
+    found = _asked_for(program, members)
+    runs = [(content_at(file, WHAT, opened, one), one.file_size) for one in found]
+    memory = {one.key: (one, run) for one, run in zip(program.storages.values(), runs, strict=True)}
+    return made, memory, len(whole), found
 
 
 def _asked_for(followed: TorchPickle, members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
@@ -131,9 +136,7 @@ def not_torch(file: StampedFile, what: str) -> FileFormatError:
     return FileFormatError(f"'{file.path}' is not a file of torch.save: {what}")
 
 
-def _older(
-    program: TorchPickle, file: StampedFile, opened: BinaryIO
-) -> tuple[Made, dict[str, tuple[Storage, Run]], int]:
+def _older(program: TorchPickle, file: StampedFile, opened: BinaryIO) -> tuple[Made, Memory, int]:
     """Return what the older form makes, where the memory of its storages lies, and how long its pickle is."""
     if program.follow() != _MAGIC:
         raise odd("its first number")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import torch
 from torch import nn
@@ -38,18 +38,6 @@ _COPYING: Final = frozenset(
     {"__deepcopy__", "bfloat16", "clone", "contiguous", "copy_", "cpu", "double", "float", "half", "to"}
 )
 _BAD: Final = 1.0, 4.0  # times the size of the weights; some models mind the first no more than their own
-
-
-class _Place(Protocol):
-    """Where evaluations run."""
-
-    def measuring(self, weights: Weights | None) -> AbstractContextManager[float | Batches]:
-        """Evaluate the model holding `weights`; everything is as before when the context ends."""
-        ...
-
-    def close(self) -> None:
-        """Give back what evaluations hold."""
-        ...
 
 
 class _InPlace:
@@ -157,7 +145,7 @@ class Evaluator:
         self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._given = given or [model]
-        self._opened: _Place | None = None
+        self._opened: _InPlace | Replica | None = None
 
     def __enter__(self) -> Self:
         """Nothing starts before it is needed."""
@@ -365,7 +353,7 @@ class Evaluator:
         return _module_of(self._model)
 
     @property
-    def _place(self) -> _Place:
+    def _place(self) -> _InPlace | Replica:
         if self._opened is None:
             self._opened = (
                 _InPlace(self.module, self._evaluate, [_module_of(one) for one in self._given])
