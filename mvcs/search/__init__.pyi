@@ -1,6 +1,6 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
 from .bound import Bound, Goal
-from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested, error_of
+from .candidates import Attempt, LatticeChoice, LatticeOutcome, StepCost, Tested, error_of
 from .doubts import ForgottenGoal, SampleSize, SamplingNoise, undecided
 from .early_verdict import NO_SHARE, PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
@@ -22,7 +22,6 @@ __all__ = [
     "Evaluation",
     "ForgottenGoal",
     "Goal",
-    "Judge",
     "LatticeChoice",
     "LatticeOutcome",
     "LatticeSearch",
