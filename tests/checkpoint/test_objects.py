@@ -184,6 +184,7 @@ HOSTILE = [
     ("defaultdict", [["a", 1]], None),
     ("defaultdict", {}, "system"),
     ("defaultdict", {}, "eval"),
+    ("defaultdict", {}, 1 << 20_000),
     ("dict", [[]], [1]),
     ("dict", [torch.ones(1)], [1]),
     ("dict", [1, 2], [1]),

@@ -69,7 +69,9 @@ def make_object(kind: object = None, *parts: Any) -> object:  # noqa: ANN401 - v
     try:
         return _MAKERS[kind](*parts)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise CorruptionError(f"a structure's object of the kind '{kind}' is none: {error}") from error
+        # What is not found may be an integer that Python refuses to write.
+        said = "a part is unknown" if isinstance(error, LookupError) else error
+        raise CorruptionError(f"a structure's object of the kind '{kind}' is none: {said}") from error
 
 
 def set_generator(saved: Any, here: object) -> bool:  # noqa: ANN401 - whatever a state holds
