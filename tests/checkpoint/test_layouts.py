@@ -124,6 +124,7 @@ ODD = {
     "numpy.pt": saved({**STATE, "best": np.float64(1), "seen": np.arange(4)}),
     "older.bin": saved({**STATE, "args": argparse.Namespace()}, _use_new_zipfile_serialization=False),
     "module.pt": saved(torch.nn.Sequential(torch.nn.Linear(30, 40), torch.nn.BatchNorm1d(40))),
+    "protocol4.pt": saved(STATE, pickle_protocol=4),
     "sparse.pt": saved({"w": torch.ones(MANY), "s": torch.eye(50).to_sparse()}),
     "__0_0.distcp": shards(torch.ones(MANY), torch.arange(50.0), "text"),
     "text packed.npz": arrays(np.savez_compressed, names=np.array(["a", "bb"])),

@@ -46,6 +46,7 @@ _ASKED = re.compile(
     r"GLOBAL (\S+) (?:was not an allowed|whose module)|unrecognized function (.+?)(?: which|$)"
 )
 _CODE = ("Can only create new object", "Can only build", "must be imported to load")
+_FRAME = 149  # with which all that pickle's protocols 4 and 5 write begins
 _HARMLESS = re.compile(
     r"torch\.(_utils\.)?\w+$|torch\.nn\.parameter\.Parameter$|collections\.(OrderedDict|Counter)$|_codecs\.encode$|(builtins|__builtin__)\.(set|bytearray|complex)$"
 )
@@ -110,6 +111,10 @@ def _told(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[Non
         asked = _asked(str(error)) or next(_unknown_globals(file, members), None)
         if asked is not None:
             raise _unsafe(file.path, asked) from None
+        if members and f"Unsupported operand {_FRAME}" in str(error):
+            raise StateError(
+                f"'{file.path}' is a pickle of a protocol above 3, which no safe loader reads"
+            ) from None
         raise FileFormatError(f"'{file.path}' is not {WHAT}: {_reason(error)}") from None
 
 
