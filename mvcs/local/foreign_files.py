@@ -3,7 +3,7 @@
 import re
 
 from mvcs.errors import some_of
-from mvcs.local_files import FOLDER, maker_of
+from mvcs.local_files import FOLDER, SCRATCH, maker_of
 from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend
 
 _STORE = r"mvcs\.json|packs|exact|refs|retention|merged|index|gc|format|tmp"
@@ -40,4 +40,4 @@ def _is_odd(name: str) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    return _OURS.fullmatch(name) is not None or maker_of(name) is not None
+    return bool(_OURS.fullmatch(name) or maker_of(name) or maker_of(name, SCRATCH))

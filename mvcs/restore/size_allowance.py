@@ -45,7 +45,14 @@ class Allowance:
         Raises:
             LimitError: they are more than is allowed or than its file system has room for.
         """
-        self._check(size, _free(folder), f"the room left in '{folder}'")
+        free = _free(folder)
+        if self.max_bytes is None and size > free:
+            raise LimitError(
+                f"what is to be restored takes {size} bytes, and the disk of '{folder}' has {free} free",
+                hint="free some space, write to another disk with 'checkout REV -o FILE', or restore some "
+                "tensors with '--tensor GLOB'",
+            )
+        self._check(size, free, "")
 
     def check_passing(self, size: int, stored: Callable[[], int], folder: pathlib.Path) -> None:
         """Check bytes that are read and let go of again, as when states are compared.

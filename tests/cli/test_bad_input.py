@@ -242,6 +242,8 @@ def test_a_small_disk_that_is_full(mvcs, python, tmp_path):
         )
         assert done.returncode == 7, done.stderr
         assert [commit["message"] for commit in mvcs.json("log")] == ["fits"]
+        done = in_shell(python, mvcs.folder, "checkout", "HEAD", "-o", "again.safetensors")
+        assert (done.returncode, "free some space" in done.stderr) == (1, True), done.stderr
         assert mvcs.json("fsck")["ok"] is True
     finally:
         subprocess.run(["umount", "-l", disk], check=True)

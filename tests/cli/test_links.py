@@ -129,3 +129,14 @@ def test_a_link_out_of_the_folder_is_listed_as_refused(mvcs, tmp_path):
     assert list(status["refused"]) == ["out.safetensors"]
     assert "out.safetensors: it is a link that leaves" in mvcs("status").out
     assert "leaves the folder" in error(mvcs, "commit", ".", "-m", "x", code=2)["message"]
+
+
+def test_a_link_is_removed_with_the_file_that_it_leads_to(mvcs):
+    mvcs.model("cache/blobs/model.safetensors", seed=1)
+    (mvcs.folder / "cache/snapshot").mkdir()
+    (mvcs.folder / "cache/snapshot/model.safetensors").symlink_to("../blobs/model.safetensors")
+    mvcs("commit", "cache", "-m", "both")
+    assert "changed meanwhile" not in mvcs("rm", "cache", "-m", "gone").err
+    assert not (mvcs.folder / "cache").exists()
+    mvcs("restore", "--source", "HEAD~1", "cache")
+    assert (mvcs.folder / "cache/snapshot/model.safetensors").is_file()

@@ -102,3 +102,9 @@ def test_what_one_lost_pack_costs_is_said_once(console):
     assert sum(line.startswith("commit: ") for line in lines) == 1
     assert sum(line.startswith("lost of ") for line in lines) <= 12
     assert "mvcs fsck" not in "".join(lines)
+
+
+def test_its_own_scratch_folder_is_no_stranger(console):
+    damaged(console.folder)
+    said = console("repair", "--dry-run")
+    assert "no part of a store" not in said.out + said.err

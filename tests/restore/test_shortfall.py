@@ -252,3 +252,12 @@ def test_a_hostile_commit_is_shown_without_its_control_signs(tmp_path: Path) -> 
         moments["\x1b[31m"] = moments.pop("exp_avg")
         repo.commit(state, step_size=0.5)
     assert "\x1b" not in Console(tmp_path / "run")("show").out
+
+
+def test_of_a_commit_without_data_nothing_is_advised(repo: Repository) -> None:
+    for step in range(3):
+        repo.commit({"weight": normal(500, 600)}, step=step)
+    repo.set_retention(last=1, force=True)
+    repo.apply_retention(force=True)
+    found = repo.show("HEAD~2")
+    assert (found.commit.data_dropped, found.shortfall) == (True, None)

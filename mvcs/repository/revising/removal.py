@@ -77,8 +77,10 @@ class Removal:
         """Remove the files from the folder, and folders that are empty then; return what was left and why."""
         notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
         notes += [f"'{path}' was left in the folder: it lies behind a symbolic link" for path in self.behind]
+        # All are compared before one goes: a link changes with the file that it leads to.
+        stamps = self.taken.index.stamps(self.top, self.doomed)
         for path, stamp in self.doomed.items():
-            if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
+            if stamps.get(path) != stamp:
                 notes.append(f"'{path}' changed meanwhile and was left in the folder")
                 continue
             try:

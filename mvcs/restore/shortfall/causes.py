@@ -20,13 +20,14 @@ def falls_short(raw_bytes: int, stored_bytes: int) -> bool:
 
 
 def shortfall(details: CommitDetails, commit: Commit) -> Shortfall | None:
-    """Return why a commit is less than 30 times smaller than its state; None for others.
+    """Return why a commit is less than 30 times smaller than its state; None for others, and without data.
 
     Args:
         details: what `show` tells of it.
         commit: the commit itself.
     """
-    if not falls_short(details.commit.raw_bytes, details.commit.stored_bytes):
+    info = details.commit
+    if info.data_dropped or not falls_short(info.raw_bytes, info.stored_bytes):
         return None
     found = Recorded(details, commit)
     cause, told = _largest(found)

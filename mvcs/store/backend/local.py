@@ -20,7 +20,7 @@ from mvcs.store.backend.staged import Staged, TemporaryFile
 _HINTS = {
     errno.ENOSPC: "free some space and run the command again; nothing that was stored is lost",
     errno.EDQUOT: "the quota is used up; free some space and run the command again",
-    errno.EROFS: "the file system is read-only; choose another place with --store",
+    errno.EROFS: "the file system is read-only: mount it for writing, or work in a clone elsewhere",
     errno.EEXIST: ODD_HINT,
     errno.EISDIR: ODD_HINT,
     errno.ENOTDIR: ODD_HINT,

@@ -10,7 +10,7 @@ from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, raise_if_denied, some_of
 from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
-from mvcs.local_files import maker_of
+from mvcs.local_files import SCRATCH, maker_of
 from mvcs.objects import ObjectId, Tree, is_record_name, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
@@ -433,8 +433,8 @@ def strays(backend: Backend) -> str | None:
 
 def _beside(backend: Backend) -> Iterator[str]:
     for name in backend.children(""):
-        is_known = name in _STORE | _CLONE or name.startswith(_LINEAGE) or maker_of(name) is not None
-        if not is_known:
+        is_known = name in _STORE | _CLONE or name.startswith(_LINEAGE)
+        if not (is_known or maker_of(name) or maker_of(name, SCRATCH)):
             yield name
 
 
