@@ -233,9 +233,10 @@ def simulate(kind, batches, noise, runs, on_edge=False):
 
 @pytest.mark.parametrize(
     ("kind", "allowed"),
-    [("normal", 0.005), ("heavy tails", 0.01), ("flipped answers", 0.005), ("skewed", 0.03)],
+    [("normal", 0.005), ("heavy tails", 0.015), ("flipped answers", 0.01), ("skewed", 0.03)],
 )
 def test_early_verdicts_are_those_of_the_whole_sample(kind, allowed):
+    """Allowed is the mean over several simulations, and four deviations of one of them."""
     runs = 150
     found = [simulate(kind, batches, noise, runs) for batches in (10, 20, 60) for noise in (0.3, 1, 3)]
     assert sum(wrong for wrong, _ in found) <= allowed * runs * len(found)
@@ -245,4 +246,4 @@ def test_early_verdicts_are_those_of_the_whole_sample(kind, allowed):
 
 def test_early_verdicts_on_the_edge_of_the_bound():
     found = [simulate("normal", batches, 1, 300, on_edge=True)[0] for batches in (10, 20, 60)]
-    assert sum(found) <= 0.01 * 900
+    assert sum(found) <= 0.02 * 900

@@ -3,9 +3,7 @@
 import logging
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -267,11 +265,9 @@ def test_an_evaluation_that_is_too_noisy_says_how_many_batches_would_do(repo: Re
 @pytest.mark.parametrize("place", [{}, {"replica": evaluations.make}], ids=["here", "replica"])
 def test_more_batches_are_taken_where_few_are_too_noisy(repo: Repository, place) -> None:
     repo.config_set("retention.exact_layers", "9")
-    train(repo, Run(), 20, evaluate=evaluations.batches, search_batches=3, **place)
+    train(repo, Run(), 20, evaluate=evaluations.low_bits, search_batches=3, **place)
     taken = [batches_of(repo, commit) for commit in reversed(list(repo.log()))]
-    assert taken[0] == 3
-    assert taken[-1] > 6
-    assert all(after <= 4 * before for before, after in pairwise(taken))
+    assert taken == [3, 12, 20, 20]
 
 
 def batches_of(repo: Repository, commit: CommitInfo) -> int:
@@ -279,7 +275,7 @@ def batches_of(repo: Repository, commit: CommitInfo) -> int:
     model = evaluations.make()
     model.load_state_dict(repo.restore(commit.id).state["model"])
     with torch.no_grad():
-        sums, counts = zip(*evaluations.batches(model), strict=True)
+        sums, counts = zip(*evaluations.low_bits(model), strict=True)
     means = np.cumsum(sums) / np.cumsum(counts)
     (found,) = np.flatnonzero(np.isclose(means, commit.metrics["evaluation"], rtol=1e-6))
     return int(found) + 1
@@ -319,11 +315,9 @@ def test_budgets_are_kept(repo: Repository) -> None:
 @pytest.mark.parametrize("steps", [20, pytest.param(40, marks=pytest.mark.slow)])
 def test_fewer_evaluations_on_average_are_a_budget_too(repo: Repository, steps: int) -> None:
     """One candidate is looked for at every commit; none is evaluated to save bytes, but at the first."""
-    many = train(repo, Run(), steps)
-    few = train(repo, Run(), steps, search_mean=1, branch="few")
-    spent, less = (fmean(timing.evaluations for timing in each.timings[1:]) for each in (many, few))
-    assert less < spent
-    assert all(commit.bounded for commit in repo.log("few"))
+    train(repo, Run(), steps, evaluate=evaluations.easy, search_mean=1, branch="few")
+    newest = list(repo.log("few"))[: steps // 5 - 1]
+    assert {commit.errors["evaluation"]["candidates"] for commit in newest} == {1}
 
 
 def test_a_model_that_is_not_finite_is_kept_exactly(repo: Repository) -> None:
