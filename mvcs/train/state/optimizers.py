@@ -76,7 +76,7 @@ class Optimizers:
                 continue
             here, own, first = _called(optimizer, known)
             there = [[first.get(id(own.get(str(one))), one) for one in group] for group in names]
-            if there == here or _are_renamed(name, there, here, source):
+            if there == here or _are_renamed(name, there, here, own, source):
                 continue
             order = _order(there, here, own)
             if order is None or not self._may_move(name, saved, state, order):
@@ -235,10 +235,14 @@ def _called(
     return names, own, first
 
 
-def _are_renamed(name: str, there: Names, here: Names, source: str) -> bool:
+def _are_renamed(name: str, there: Names, here: Names, known: Mapping[str, object], source: str) -> bool:
     """Tell whether a model has other names for all parameters, as one that converts what it loads."""
     named, renamed = ({one for group in names for one in group} for names in (there, here))
-    if named & renamed or None in named | renamed or list(map(len, there)) != list(map(len, here)):
+    if (
+        named & (renamed | known.keys())
+        or None in named | renamed
+        or list(map(len, there)) != list(map(len, here))
+    ):
         return False
     _logger.warning("%s has other names for the parameters of the %s: taken in their order", source, name)
     return True

@@ -133,6 +133,12 @@ def test_other_groups_are_refused_with_both_orders(
     assert f"its parameters are {there} there and {here} here" in error.value.message
 
 
+def test_an_optimizer_of_other_parameters_of_the_same_model_is_refused(repo: Repository) -> None:
+    committed(repo, lambda model: torch.optim.AdamW([model["a"].weight]))
+    with pytest.raises(UsageError, match=r"its parameters are \[a.weight\] there and \[b.weight\] here"):
+        resumed(repo, lambda model: torch.optim.AdamW([model["b"].weight]))
+
+
 def test_names_that_one_side_lacks_leave_doubt(repo: Repository) -> None:
     committed(repo, adamw("plain"))
     other = nn.Parameter(torch.zeros(6, 6))
