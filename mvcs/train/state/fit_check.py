@@ -17,11 +17,11 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from mvcs.checkpoint import check_state
 from mvcs.errors import UsageError, some_of
+from mvcs.train.state.optimizers import SCHEDULED
 
 _SHOWN: Final = 3
-# How a step is computed, which versions of torch add to; and what schedules write down for themselves.
+# How a step is computed, which versions of torch add to.
 _FLAGS: Final = {"foreach", "fused", "capturable", "differentiable", "maximize", "decoupled_weight_decay"}
-_SCHEDULED: Final = {"params", "initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum"}
 # What has the shape of its parameter, in the optimizers of torch.
 _ALIKE: Final = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"}
 
@@ -181,7 +181,7 @@ def _optimizer_misfits(optimizer: Optimizer, saved: object) -> Iterator[str]:
     there, here = ({key for group in found for key in group} for found in (groups, optimizer.param_groups))
     # A key that nothing in torch knows may be the user's own, or another version's.
     missing = set(getattr(optimizer, "defaults", ())) - there - _FLAGS
-    unknown = there - here - _FLAGS - _SCHEDULED
+    unknown = there - here - _FLAGS - SCHEDULED - {"params"}
     other = _other_kind(optimizer, missing, unknown, _settings(torch.optim, Optimizer))
     counts, own_counts = (
         [len(group["params"]) for group in found] for found in (groups, optimizer.param_groups)

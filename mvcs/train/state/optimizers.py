@@ -26,6 +26,8 @@ _SHOWN: Final = 8
 # What torch's schedules hold for each group, and those that they are made of.
 _RATES: Final = {"base_lrs", "_last_lr", "lr_lambdas", "max_lrs", "min_lrs"}
 _BY_GROUP: Final = _RATES | {"base_momentums", "max_momentums"}
+# What schedules write into groups for themselves, at their beginning.
+SCHEDULED: Final = {"initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum"}
 _INNER: Final = "_schedulers"
 
 Names = list[list[str | None]]
@@ -40,6 +42,7 @@ class Optimizers:
         """Take all parts, further ones as `extra.NAME`."""
         self._parts = dict(parts)
         self._added: list[tuple[Optimizer, int]] = []
+        self._made: dict[str, list[dict[str, Any]]] = {}
 
     def gather(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return what torch leaves out of the states of optimizers, by the name of the part."""
@@ -69,6 +72,7 @@ class Optimizers:
         known = self._known()
         for name, optimizer in self._optimizers():
             saved, said = _part(state, name), told.get(name) if isinstance(told, Mapping) else told
+            self._made[name] = [_settings(group) for group in optimizer.param_groups] if optimizer else []
             if said is None or not isinstance(saved, Mapping):
                 continue
             names = _read(name, saved, said, source)
@@ -91,6 +95,22 @@ class Optimizers:
                 text = "%s has the states of the %s in the order %s; they are matched by name, with %s"
                 _logger.warning(text, source, name, _some(there), _some(here))
         return state
+
+    def begin_schedules(self, state: Mapping[str, Any]) -> None:
+        """Put back what schedules without a state wrote into groups, once optimizers have loaded theirs.
+
+        Beside a schedule that continues, rates and momentum are as that left them.
+        """
+        for name, optimizer in self._optimizers():
+            schedules = [_part(state, other) is not None for other, _ in self._schedules(name)]
+            groups = optimizer.param_groups if optimizer is not None and not all(schedules) else ()
+            for group, made in zip(groups, self._made[name], strict=False):  # those that were added are last
+                own = {key: value for key, value in made.items() if key in SCHEDULED}
+                if any(schedules):
+                    own = {key: value for key, value in own.items() if key not in group}
+                else:
+                    own |= {"lr": made["lr"]} | _momentum(made, group)
+                group.update(own)
 
     def undo(self) -> None:
         """Take the groups away that were added."""
@@ -123,10 +143,12 @@ class Optimizers:
         return found
 
     def _schedules(self, name: str) -> Iterator[tuple[str, LRScheduler]]:
+        own = innermost(self._parts[name])
         for other, part in self._parts.items():
-            own = innermost(self._parts[name])
-            if isinstance(part, LRScheduler) and innermost(part.optimizer) is own:
-                yield other, part
+            # That of accelerate wraps one, and has its state.
+            inner = part if isinstance(part, nn.Module) else getattr(part, "scheduler", part)
+            if isinstance(inner, LRScheduler) and innermost(inner.optimizer) is own:
+                yield other, inner
 
     def _may_move(self, name: str, saved: Mapping[str, Any], state: Mapping[str, Any], order: Order) -> bool:
         """Tell whether all that goes by the order of parameters and of groups is known."""
@@ -310,6 +332,23 @@ def _read(name: str, saved: Mapping[str, Any], said: Any, source: str) -> Names:
             hint="nothing is loaded; resume from another commit, which 'mvcs log' names",
         )
     return names
+
+
+def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a group's settings, without its parameters."""
+    return {
+        key: value.clone() if isinstance(value, torch.Tensor) else value
+        for key, value in group.items()
+        if key not in {"params", "param_names"}
+    }
+
+
+def _momentum(made: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the momentum that a schedule which cycles it began with; other betas are those of the group."""
+    if "max_momentum" not in made:
+        return {}
+    found = {key: made[key] for key in {"momentum"} & made.keys()}
+    return found | ({"betas": (made["betas"][0], *group["betas"][1:])} if "betas" in made else {})
 
 
 def _part(state: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it is

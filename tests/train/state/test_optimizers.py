@@ -555,3 +555,77 @@ def test_nothing_is_said_where_all_is_as_it_was(repo: Repository, caplog: pytest
     caplog.clear()
     resumed(repo, adamw("groups"), loader=Counter())
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+NEW_SCHEDULES: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda of: schedules.LinearLR(of, 0.1, total_iters=6),
+    "one cycle": lambda of: schedules.OneCycleLR(of, max_lr=0.1, total_steps=20),
+    "lambda": lambda of: schedules.LambdaLR(of, lambda epoch: min(1, (epoch + 1) / 10)),
+    "steps": lambda of: schedules.StepLR(of, 3),
+    "cosine": lambda of: schedules.CosineAnnealingLR(of, 12),
+    "in a row": lambda of: schedules.SequentialLR(
+        of, [schedules.LinearLR(of, 0.1, total_iters=3), schedules.CosineAnnealingLR(of, 7)], [3]
+    ),
+    "cycles": lambda of: schedules.CyclicLR(of, 1e-3, 1e-2, step_size_up=4),
+}
+
+
+def followed(model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any) -> list[Any]:
+    """What the first steps of a schedule set."""
+    found = []
+    for step in range(8):
+        cycled = ("lr", "momentum", "betas")
+        found.append([{name: group.get(name) for name in cycled} for group in optimizer.param_groups])
+        stepped(model, optimizer, range(step, step + 1))
+        scheduler.step()
+    return found
+
+
+@pytest.mark.parametrize("kind", NEW_SCHEDULES)
+@pytest.mark.parametrize("before", [None, "steps", "one cycle"])
+def test_a_schedule_that_is_new_starts_from_the_beginning(
+    repo: Repository, kind: str, before: str | None
+) -> None:
+    def sgd(model: nn.ModuleDict) -> torch.optim.Optimizer:
+        return torch.optim.SGD(orders(model)["groups"], lr=1e-2, momentum=0.9)
+
+    made = NEW_SCHEDULES[kind]
+    model = net()
+    optimizer = sgd(model)
+    scheduler = NEW_SCHEDULES[before](optimizer) if before else None
+    with Checkpointer(repo, model, optimizer, scheduler, every=1) as run:
+        for step in range(4):
+            stepped(model, optimizer)
+            if scheduler:
+                scheduler.step()
+            run.after_step(step)
+    found = []
+    for is_resumed in (False, True):
+        model = net()
+        optimizer = sgd(model)
+        new = made(optimizer)
+        given: dict[str, Any] = {"extra": {"new": new}} if before else {"scheduler": new}
+        with Checkpointer(repo, model, optimizer, final=False, **given) as run:
+            assert not is_resumed or run.resume() == 4
+            found.append(followed(model, optimizer, new))
+    if before == "one cycle" and kind not in {"cycles", "one cycle"}:  # its momentum is the commit's
+        found = [[[group["lr"] for group in groups] for groups in one] for one in found]
+    assert found[0] == found[1]
+
+
+def test_a_schedule_that_is_new_beside_one_that_continues_leaves_it_its_rates(repo: Repository) -> None:
+    found = []
+    for is_new in (False, True):
+        model = net()
+        optimizer = adamw("plain")(model)
+        scheduler = schedules.StepLR(optimizer, 1, 0.5)
+        extra = {"swa": torch.optim.swa_utils.SWALR(optimizer, swa_lr=1e-4)} if is_new else {}
+        with Checkpointer(repo, model, optimizer, scheduler, extra=extra, every=1, final=False) as run:
+            run.resume()
+            if not is_new:
+                stepped(model, optimizer)
+                scheduler.step()
+                run.after_step(0)
+        found.append(optimizer.param_groups[0]["lr"])
+    assert found == [5e-3, 5e-3]
+    assert optimizer.param_groups[0]["swa_lr"] == 1e-4
