@@ -4,24 +4,31 @@ from mvcs.addresses import public_address
 from mvcs.config import writable_options
 from mvcs.errors import NotFoundError
 from mvcs.local import Description, Trust, adopt, named_where
-from mvcs.refs import HEADS, REMOTES, RefChange, missing_ref_error
+from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefStore, missing_ref_error
 from mvcs.repository.session import CLONING, Session
 from mvcs.repository.sharing.exchange import incoming
 from mvcs.repository.sharing.remote_stores import RemoteStore, check_new, forget_settings
 from mvcs.repository.worktree.checkout import move_to
 
 
-def describe(source: RemoteStore, trust: Trust) -> Description:
+def describe(source: RemoteStore, trust: Trust, wanted: str | None = None) -> Description:
     """Return what a store says of itself.
 
     Raises:
-        NotFoundError: there is no store.
+        NotFoundError: there is no store, or no branch or tag of the wanted name in it.
     """
     backend = trust.open(adopt(source.url, trust), source.options)
     try:
-        return Description.read(backend, source.url)
+        description = Description.read(backend, source.url)
     except NotFoundError as error:
         raise NotFoundError(f"'{source.url}' holds no mvcs store", hint=named_where(source.url)) from error
+    surveys = [RefStore(backend).survey(kind) for kind in (HEADS, TAGS) if wanted is not None]
+    if surveys and not any(wanted in survey.whole or wanted in survey.damaged for survey in surveys):
+        raise NotFoundError(
+            f"'{source.url}' has no branch or tag named '{wanted}'",
+            hint="nothing was made; without -b the clone stands on the default branch",
+        )
+    return description
 
 
 def remember(session: Session, source: RemoteStore, *, plain: bool) -> None:
@@ -45,8 +52,10 @@ def remember(session: Session, source: RemoteStore, *, plain: bool) -> None:
 def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> None:
     """Fetch everything into a clone that has no HEAD yet and stand on a branch, by default the remote's own.
 
+    HEAD is detached where a tag is wanted.
+
     Raises:
-        NotFoundError: the remote has no branch of the wanted name; HEAD stands on its own all the same.
+        NotFoundError: what is wanted did not arrive; HEAD stands on the remote's own branch all the same.
     """
     _, received = incoming(session, source)
     start = f"{source.name}/"
@@ -55,11 +64,14 @@ def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> No
         if name.startswith(start) and (before is None or before.target != record.target):
             change = RefChange(record.target, record.pack, session.author, f"{CLONING}{source.name}")
             session.refs.update(HEADS, name[len(start) :], before, change)
-    branch, missing = session.place.description.default_branch, None
-    if wanted is not None:
-        missing = None if session.branch_record(wanted) else missing_ref_error(HEADS, wanted)
-        branch = branch if missing else wanted
-    session.set_head(f"ref: {branch}", f"{CLONING}{source.name}")
+    stand, missing = f"ref: {session.place.description.default_branch}", None
+    if wanted is not None and session.branch_record(wanted):
+        stand = f"ref: {wanted}"
+    elif wanted is not None:
+        tag = session.refs.survey(TAGS).whole.get(wanted)
+        missing = missing_ref_error(HEADS, wanted) if tag is None or tag.target is None else None
+        stand = stand if tag is None or tag.target is None else tag.target.hex()
+    session.set_head(stand, f"{CLONING}{source.name}")
     head = session.head()
     if head is not None:
         move_to(session, head, session.branch, exact=False, force=False)

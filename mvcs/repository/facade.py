@@ -147,12 +147,14 @@ class Repository(
     ) -> "Repository":
         """Copy a whole project, without exact layers, into a new folder and restore a branch's files there.
 
+        HEAD is detached where `branch` is a tag.
+
         An interrupted clone is taken up again by the same call: packs that arrived are not copied twice.
         Secrets in the URL or the options are used and not remembered; `plain` remembers options that are not
         known to be harmless.
 
         Raises:
-            NotFoundError: there is no store at `url`, or no `branch` there (by default the store's own).
+            NotFoundError: there is no store at `url`, or no `branch` there; nothing was made.
             ConflictError: the folder holds something already.
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
@@ -161,7 +163,7 @@ class Repository(
 
         trusted = trust or Trust.of_user()
         source = RemoteStore(DEFAULT_REMOTE, url, options or {})
-        description = clone_source.describe(source, trusted)
+        description = clone_source.describe(source, trusted, branch)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         refuse_occupied(target)
         new = is_new(target)

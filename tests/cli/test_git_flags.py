@@ -230,8 +230,17 @@ def test_a_clone_stands_on_the_branch_that_is_named(shared):
     for number, word in enumerate(("-b", "--branch")):
         assert mine.json("clone", word, "side", store, f"../c{number}")["head"]["message"] == "one"
     assert Console(mine.folder.parent / "c0").json("status")["branch"] == "side"
-    assert "no branch" in mine("clone", "-b", "nope", store, "../c9", code=3).err
-    assert Console(mine.folder.parent / "c9").json("status")["branch"] == "main"
+    assert "no branch or tag named 'nope'" in mine("clone", "-b", "nope", store, "../c9", code=3).err
+    assert not (mine.folder.parent / "c9").exists()
+
+
+def test_a_clone_stands_detached_on_the_tag_that_is_named(shared):
+    mine, _ = shared
+    mine("tag", "v1", "HEAD~1")
+    mine("push", "origin", "v1")
+    found = mine.json("clone", "-b", "v1", mine.folder.parent / "store", "../tagged")
+    assert (found["head"]["message"], found["branch"]) == ("one", None)
+    assert Console(mine.folder.parent / "tagged").json("status")["branch"] is None
 
 
 def test_push_with_a_lease_replaces_only_what_was_seen(shared):

@@ -21,7 +21,10 @@ mvcs clone ../runs/gpt elsewhere
 @click.argument("url", shell_complete=completers.folder)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "-b", "--branch", metavar="NAME", help="Stand on this branch (default: the one that is shared as such)."
+    "-b",
+    "--branch",
+    metavar="NAME",
+    help="Stand on this branch, or detached on this tag (default: the branch that is shared as such).",
 )
 @storage_option
 @max_bytes_option
