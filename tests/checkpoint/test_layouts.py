@@ -306,6 +306,34 @@ def test_an_archive_that_claims_anything_is_left_alone(tmp_path, field, number):
     assert (tmp_path / "x").stat().st_size == len(content)
 
 
+DIRECTORY = struct.Struct("<4s4B4HL2L5H2L")
+
+
+def archive_of(entry, count, front):
+    end = struct.pack(
+        "<4s4H2LH", b"PK\5\6", 0, 0, count % 65536, count % 65536, len(entry) * count, len(front), 0
+    )
+    return io.BytesIO(front + entry * count + end)
+
+
+@pytest.mark.parametrize("size", [1, 12, 30])
+@pytest.mark.parametrize("offset", range(0, 200, 2))
+def test_a_member_that_lies_in_the_directory_is_left_alone(offset, size):
+    entry = DIRECTORY.pack(b"PK\1\2", 20, 0, 20, 0, 0, 0, 0, 0, 1, size, size, 0, 0, 0, 0, 0, 0, offset)
+    file = archive_of(entry, 4, bytes(30) + b"\x9d\x0a\xd9\x6d" * 3)
+    before = file.getvalue()
+    _mend_checksums(file)
+    assert len(file.getvalue()) == len(before)
+
+
+def test_an_archive_of_more_members_than_a_file_of_tensors_has_is_left_alone():
+    entry = DIRECTORY.pack(b"PK\1\2", 20, 0, 20, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    file = archive_of(entry, 100_000, bytes(30))
+    before = file.getvalue()
+    _mend_checksums(file)
+    assert file.getvalue() == before
+
+
 @given(st.binary(max_size=60), st.integers(0, 8 * 60))
 def test_no_bytes_of_a_layout_raise_something_else(tmp_path_factory, tail, bit):
     layout = bytearray(layout_of([1, 0, [0], 2], others=b"x") + tail)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 import numpy as np
 
@@ -255,7 +255,7 @@ def _write(
             return False
     file.writelines(others.rest())
     if content.restored_from(one.leaf for _, one in pieces) is not None:
-        _mend_checksums(file)
+        _mend_checksums(file, _DIRECTORY + _PER_TENSOR * len(pieces))
     return True
 
 
@@ -339,28 +339,54 @@ class _Others:
 
 
 _LOCAL, _LOCAL_CRC, _DESCRIBED, _CENTRAL, _CENTRAL_CRC = 30, 14, 8, 46, 16
+_DESCRIPTOR = 8  # its mark and the checksum
+_DIRECTORY, _PER_TENSOR = 1 << 20, 512  # bytes of a directory that is read: each 46 of it may be a member
 
 
-def _mend_checksums(file: BinaryIO) -> None:
+class _Bounded:
+    """An archive whose directory is not read where it is longer than `most`."""
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self.seek, self.tell = file.seek, file.tell
+        self._file, self._most = file, most
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so much.
+
+        Raises:
+            BadZipFile: it is too much.
+        """
+        if size > self._most:
+            raise zipfile.BadZipFile("too many members")
+        return self._file.read(size)
+
+
+def _mend_checksums(file: BinaryIO, most: int = _DIRECTORY) -> None:
     """Give the members of an archive the checksums of what is in them now; leave any other file alone."""
-    left = size = file.seek(0, os.SEEK_END)
+    left = file.seek(0, os.SEEK_END)
     try:
-        archive = zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(cast("IO[bytes]", _Bounded(file, most)))
     except DAMAGE:
         return
-    at = archive.start_dir
+    at = front = archive.start_dir
     for member in archive.infolist():
         # Whoever made the file may claim anything: members that overlap would be read again and again.
         left -= member.compress_size
-        if left < 0 or not 0 <= member.header_offset <= size - _LOCAL:
+        if left < 0 or not 0 <= member.header_offset <= front - _LOCAL:
             return
         file.seek(member.header_offset + 26)
         start = member.header_offset + _LOCAL + sum(struct.unpack("<HH", file.read(4)))
+        behind = start + member.compress_size
+        if behind > front:  # nothing is written into the directory but checksums
+            return
         check = _checksum(file, start, member.compress_size)
         if check != member.CRC and member.compress_type == zipfile.ZIP_STORED:
-            behind = start + member.compress_size
             file.seek(behind)
-            if member.flag_bits & _DESCRIBED and file.read(4) == b"PK\x07\x08":
+            if (
+                behind <= front - _DESCRIPTOR
+                and member.flag_bits & _DESCRIBED
+                and file.read(4) == b"PK\x07\x08"
+            ):
                 _put(file, behind + 4, check)
             else:
                 _put(file, member.header_offset + _LOCAL_CRC, check)
