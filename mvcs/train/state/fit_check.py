@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from mvcs.checkpoint import check_state
 from mvcs.errors import UsageError, some_of
-from mvcs.train.state.optimizers import SCHEDULED
+from mvcs.train.state.optimizers import SCHEDULED, class_of
 
 _SHOWN: Final = 3
 # How a step is computed, which versions of torch add to.
@@ -182,7 +182,8 @@ def _optimizer_misfits(optimizer: Optimizer, saved: object) -> Iterator[str]:
     # A key that nothing in torch knows may be the user's own, or another version's.
     missing = set(getattr(optimizer, "defaults", ())) - there - _FLAGS
     unknown = there - here - _FLAGS - SCHEDULED - {"params"}
-    other = _other_kind(optimizer, missing, unknown, _settings(torch.optim, Optimizer))
+    known = _settings(torch.optim, Optimizer)
+    other = _other_kind(optimizer, missing, unknown, known, class_of(saved, groups[0]))
     counts, own_counts = (
         [len(group["params"]) for group in found] for found in (groups, optimizer.param_groups)
     )
@@ -194,12 +195,21 @@ def _optimizer_misfits(optimizer: Optimizer, saved: object) -> Iterator[str]:
         yield from _moment_misfits(optimizer, saved.get("state") or {}, groups)
 
 
-def _other_kind(part: object, missing: set[str], unknown: set[str], known: AbstractSet[str]) -> str | None:
+def _other_kind(
+    part: object,
+    missing: set[str],
+    unknown: set[str],
+    known: AbstractSet[str],
+    there: str | None = None,
+) -> str | None:
     """Say what tells that settings are those of another kind of part; None where they are not."""
     if not (missing and unknown) and not (missing | unknown) & known:
         return None
-    names = [", ".join(sorted(found)) or "nothing else" for found in (unknown, missing)]
-    return f"it is of another kind than {type(part).__name__}, with {names[0]} in place of {names[1]}"
+    here = type(part).__name__
+    if there not in {None, here}:
+        return f"it was committed from {there}; here is {here}"
+    has = [f"no {', '.join(sorted(unknown))}"] * bool(unknown) + [", ".join(sorted(missing))] * bool(missing)
+    return f"it was committed from another class than {here}, which has {' but '.join(has)}"
 
 
 @cache

@@ -5,6 +5,7 @@ commit says beside the states what their parameters are called, and how their te
 """
 
 import functools
+import inspect
 import logging
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from mvcs.checkpoint import known_optimizer
 from mvcs.errors import UsageError, some_of
 from mvcs.train.state.host_copies import PLAIN_TYPES
 
@@ -96,10 +98,11 @@ class Optimizers:
                 _logger.warning(text, source, name, _some(there), _some(here))
         return state
 
-    def begin_schedules(self, state: Mapping[str, Any]) -> None:
+    def settle(self, state: Mapping[str, Any], source: str) -> None:
         """Put back what schedules without a state wrote into groups, once optimizers have loaded theirs.
 
-        Beside a schedule that continues, rates and momentum are as that left them.
+        Beside a schedule that continues, rates and momentum are as that left them. The log says which other
+        settings the commit replaced, and whether another class of torch made the state.
         """
         for name, optimizer in self._optimizers():
             schedules = [_part(state, other) is not None for other, _ in self._schedules(name)]
@@ -111,6 +114,39 @@ class Optimizers:
                 else:
                     own |= {"lr": made["lr"]} | _momentum(made, group)
                 group.update(own)
+            if optimizer is not None:
+                self._tell_settings(name, optimizer, _part(state, name), source, scheduled=any(schedules))
+
+    def _tell_settings(
+        self,
+        name: str,
+        optimizer: Optimizer,
+        saved: Any,  # noqa: ANN401 - of whatever form
+        source: str,
+        *,
+        scheduled: bool,
+    ) -> None:
+        if not isinstance(saved, Mapping) or "param_groups" not in saved:
+            return
+        # What else stands in groups some optimizers count there.
+        wanted = {*inspect.signature(type(optimizer)).parameters, "decoupled_weight_decay"}
+        said = set[str]()
+        for made, group in zip(self._made[name], optimizer.param_groups, strict=False):
+            moved = (
+                {"lr", *(("momentum", "betas") if "max_momentum" in group else ())} if scheduled else set()
+            )
+            keys = made.keys() & wanted & group.keys() - moved
+            said |= {
+                f"{key} {made[key]} -> {group[key]}" for key in keys if str(made[key]) != str(group[key])
+            }
+        told = (
+            [f"the commit's settings replace the script's: {some_of(sorted(said), _SHOWN)}"] if said else []
+        )
+        was, here = (class_of(saved, groups[0]) for groups in (saved["param_groups"], self._made[name]))
+        if None not in {was, here} and was != here:
+            told = [f"it was committed from {was}; here is {here}", *told]
+        if told:
+            _logger.warning("%s, %s: %s", source, name, "; ".join(told))
 
     def undo(self) -> None:
         """Take the groups away that were added."""
@@ -223,6 +259,19 @@ def optimizers_in(part: object) -> list[Optimizer]:
         for one in several if isinstance(value, dict | list | tuple) else (value,):
             found = [*(optimizers_in(one) if isinstance(one, Optimizer) else ()), *found]
     return found
+
+
+def class_of(saved: Mapping[str, Any], group: Mapping[str, Any]) -> str | None:
+    """Return which optimizer keeps what a state has, with the settings of a group; None where unknown."""
+    states = saved.get("state")
+    first = next(iter(states.values()), None) if isinstance(states, Mapping) else None
+    kept = first.items() if isinstance(first, Mapping) else ()
+    tensors = {name for name, value in kept if isinstance(value, torch.Tensor) and value.dim()}
+    found = known_optimizer(tensors, group.keys())
+    if found is None or found.name != "Adam":
+        return found.name if found else None
+    is_decoupled = group.get("decoupled_weight_decay")  # older versions of torch did not say
+    return None if is_decoupled is None else "AdamW" if is_decoupled else "Adam"
 
 
 def innermost(part: object) -> Optimizer | None:

@@ -150,7 +150,7 @@ class Parts:
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)
-        self._optimizers.begin_schedules(state)
+        self._optimizers.settle(state, source)
         self._optimizers.train_added()
         self._accumulations.load(state.get(GRADIENTS) or {})
         # Last: loading the others may draw random numbers.

@@ -74,8 +74,11 @@ def test_a_model_that_does_not_fit_stays_as_it_was(
 @pytest.mark.parametrize(
     ("optimizer", "said"),
     [
-        (lambda model: torch.optim.SGD(model.parameters(), lr=0.1), "of another kind than SGD"),
-        (lambda model: torch.optim.Adamax(model.parameters()), "of another kind than Adamax"),
+        (
+            lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+            "it was committed from AdamW; here is SGD",
+        ),
+        (lambda model: torch.optim.Adamax(model.parameters()), "it was committed from AdamW; here is Adamax"),
         (
             lambda model: adamw(model[:2]),
             "1.bias, 2.weight, 2.bias] there and [0.weight, 0.bias, 1.weight, 1.bias] here",
@@ -110,14 +113,14 @@ def test_what_the_hint_says_of_another_model_works(trained: Repository, tmp_path
 STEPS: list[tuple[Callable[[Any], Any], str]] = [
     (
         lambda of: schedules.CosineAnnealingLR(of, 10),
-        "another kind than CosineAnnealingLR, with gamma, step_size in",
+        "another class than CosineAnnealingLR, which has no gamma, step_size but T_max, eta_min",
     ),
-    (lambda of: schedules.ExponentialLR(of, 0.9), "with step_size in place of nothing else"),
-    (lambda of: schedules.LambdaLR(of, [lambda _: 1.0]), "of another kind than LambdaLR"),
-    (lambda of: schedules.OneCycleLR(of, 0.1, 10), "of another kind than OneCycleLR"),
+    (lambda of: schedules.ExponentialLR(of, 0.9), "another class than ExponentialLR, which has no step_size"),
+    (lambda of: schedules.LambdaLR(of, [lambda _: 1.0]), "from another class than LambdaLR"),
+    (lambda of: schedules.OneCycleLR(of, 0.1, 10), "from another class than OneCycleLR"),
     (
         lambda of: schedules.SequentialLR(of, [schedules.ConstantLR(of), schedules.StepLR(of, 3)], [5]),
-        "with base_lrs, gamma, step_size in place of _schedulers",
+        "which has no base_lrs, gamma, step_size but _schedulers",
     ),
 ]
 
@@ -177,7 +180,7 @@ def test_schedules_in_a_row_are_each_looked_at(repo: Repository) -> None:
         run.after_step(0)
     for other, said in (
         (chained(constant), "'_schedulers' has 2 there and 1 here"),
-        (chained(steps, steps), "of another kind than StepLR"),
+        (chained(steps, steps), "from another class than StepLR"),
     ):
         run, _ = resumed(repo, other)
         with run, pytest.raises(UsageError, match=said):

@@ -629,3 +629,44 @@ def test_a_schedule_that_is_new_beside_one_that_continues_leaves_it_its_rates(re
         found.append(optimizer.param_groups[0]["lr"])
     assert found == [5e-3, 5e-3]
     assert optimizer.param_groups[0]["swa_lr"] == 1e-4
+
+
+def test_an_optimizer_that_adds_a_setting_is_refused_by_the_names_of_both(repo: Repository) -> None:
+    committed(repo, lambda model: torch.optim.RAdam(model.parameters()))
+    with pytest.raises(UsageError, match=r"optimizer: it was committed from RAdam; here is NAdam"):
+        resumed(repo, lambda model: torch.optim.NAdam(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            torch.optim.Adam,
+            torch.optim.AdamW,
+            "it was committed from Adam; here is AdamW; {}weight_decay 0.01 -> 0",
+        ),
+        (
+            torch.optim.AdamW,
+            torch.optim.Adam,
+            (
+                "it was committed from AdamW; here is Adam; "
+                "{}decoupled_weight_decay False -> True, weight_decay 0 -> 0.01"
+            ),
+        ),
+        (
+            lambda given: torch.optim.SGD(given, lr=0.1),
+            lambda given: torch.optim.SGD(given, lr=0.1, momentum=0.9),
+            "{}momentum 0.9 -> 0",
+        ),
+        (torch.optim.AdamW, torch.optim.AdamW, None),
+    ],
+)
+def test_settings_that_the_commit_replaces_are_told(
+    repo: Repository, before: Any, after: Any, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    committed(repo, lambda model: before(model.parameters()))
+    resumed(repo, lambda model: after(model.parameters()))
+    told = [text for text in caplog.messages if ", optimizer: " in text]
+    start = f"commit {next(iter(repo.log())).short}, optimizer: "
+    replaced = "the commit's settings replace the script's: "
+    assert told == ([start + said.format(replaced)] if said else [])
