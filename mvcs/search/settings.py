@@ -70,7 +70,6 @@ class SearchSettings:
         least_batches: no verdict before so many.
         ordered: deviations of the likeness of neighbouring batches, beyond which they came in an order.
         same: relative difference between two evaluations of the same weights that is put down to the device.
-        suspicious: quantized models that an evaluation does not tell from the original, to be doubted.
         noisy: the share of a bound that two standard errors may take; beyond it the sample cannot tell.
         aimed: the share that the search makes them take.
         certain: standard errors that a verdict adds where the sample cannot tell.
@@ -129,7 +128,6 @@ class SearchSettings:
     least_batches: int = 6
     ordered: float = 3.0
     same: float = 1e-5
-    suspicious: int = 3
     noisy: float = 0.7
     aimed: float = 0.4
     certain: float = 6.0

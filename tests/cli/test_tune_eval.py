@@ -216,12 +216,12 @@ def test_what_is_committed_is_what_was_evaluated(tuned, suffix):
         assert best["degradation"] + 2 * told["standard_error"] <= told["bound"] == 0.03
         assert told["candidates"] == len(report["candidates"])
         assert 1 < told["evaluations"] == report["evaluations"] < 10  # the original, and 8 candidates
-        # The files as they are twice, then the candidates.
+        # The files as they are twice, bad weights, the files again, then the candidates.
         seen = (tuned.folder / "seen").read_text().split()
         assert seen[0] == seen[1] == tuned.judges.digest(run.load(tuned.folder / name))
         tuned("checkout", "HEAD", "-o", f"restored{suffix}", "--force")
         assert (
-            tuned.judges.digest(run.load(tuned.folder / f"restored{suffix}")) == seen[2 + chosen] != seen[0]
+            tuned.judges.digest(run.load(tuned.folder / f"restored{suffix}")) == seen[4 + chosen] != seen[0]
         )
         run.train(20)
     steps = json.loads(tuned.json("show")["quantizer"]["steps"])
@@ -288,14 +288,16 @@ def test_as_many_candidates_as_the_help_says(tuned):
 
 
 @pytest.mark.parametrize("function", ["never_moves", "never_moves_in_batches"])
-def test_an_evaluation_that_no_rounding_moves_is_asked_about(tuned, function):
+def test_an_evaluation_that_ignores_its_input_bounds_nothing(tuned, function):
     with_model(tuned)
     doubt = "does it use the model that it is given?"
-    assert tune(tuned, "m.pt", function=function).err.count(doubt) == 1
-    report = tune(tuned, "m.pt", "--json", function=function).json
-    said = f"the evaluation gave for {len(report['candidates'])} quantized models exactly what it gives"
-    assert report["doubt"] == f"{said} for the original: {doubt}"
-    assert doubt in tune(tuned, "m.pt", "--commit", "-m", "as it is", function=function).err
+    made = tune(tuned, "m.pt", "--commit", "-m", "as it is", "--json", function=function)
+    said = "the evaluation gave for quite other weights exactly what it gives for those of the model: "
+    said += doubt
+    assert made.err.count(doubt) == 1
+    assert (made.json["candidates"], made.json["doubt"]) == ([], said)
+    assert made.json["commit"]["exactness"] == "exact"
+    assert made.json["commit"]["not_evaluated"] == said
     found = tune(tuned, "m.pt", "--json", "--max-degradation", 0.03)
     assert (found.json["doubt"], doubt in found.err) == (None, False)
 
@@ -304,8 +306,9 @@ def test_an_accuracy_whose_goal_was_forgotten_is_asked_about(tuned):
     with_model(tuned)
     asked = "give --goal max if higher is better, --goal min to say that it is a loss"
     loose = ("m.pt", "--max-degradation", 0.5, "--json")
-    found = tune(tuned, *loose, function="right")
+    found = tune(tuned, *loose, function="right", code=1)
     assert found.err.count(asked) == 1
+    assert "accept more" not in found.err
     assert asked in found.json["doubt"]
     assert asked not in tune(tuned, *loose, "--goal", "max", function="right").err
 

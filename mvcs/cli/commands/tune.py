@@ -54,7 +54,8 @@ _EVAL = {
     "kinds": "--moment",
 }
 _RESUME = {"train": "--train", "steps": "--steps", "note": "--note"}
-_EXACT = "the files are committed exactly, since no candidate kept the bound"
+_EXACT = "the files are committed exactly"
+_NONE_KEPT = ", since no candidate kept the bound"
 _REFUSED = (
     "no settings were found that keep the bound: accept more with --max-degradation, or try more with"
     " --evaluations and --seconds; --commit commits the files exactly then"
@@ -154,8 +155,9 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
         for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
         session.answer(report, tune_report.tuned(report, repository.branch, session.screen))
-        if not report.chosen:
-            session.tell(_EXACT if report.commit else _REFUSED)
+        if not report.chosen and (report.commit or report.candidates or not report.doubt):
+            exact = _EXACT + (_NONE_KEPT if report.candidates else "")
+            session.tell(exact if report.commit else _REFUSED)
     if not report.chosen and report.commit is None:
         click.get_current_context().exit(FAILED)
 

@@ -108,6 +108,7 @@ class Recording(Committing):
         replaces: bool = False,
         plain: bool = False,
         allow_empty: bool = True,
+        provenance: Mapping[str, str] | None = None,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record these files and folders, and keep HEAD's other files as HEAD has them.
@@ -128,6 +129,7 @@ class Recording(Committing):
             replaces: what is new takes the place of what it is stored near.
             plain: keep files that are not what their suffixes say as they are, byte for byte.
             allow_empty: commit also where content, step and metrics are those of the commit before.
+            provenance: versions and settings worth keeping.
             quantizer: how it is bounded; else exact.
 
         Raises:
@@ -152,6 +154,7 @@ class Recording(Committing):
             *(message, who, step, metrics or {}, config),
             evaluation=evaluation,
             allow_empty=allow_empty,
+            provenance=provenance or {},
             parts=tried.parts if tried else None,
         )
         return self._taken(taken, request, position)

@@ -202,24 +202,11 @@ class Evaluator:
             why no verdict says anything: bad weights are told to be as good, or the evaluation remembers
             them. None where verdicts do.
         """
-        for size in _BAD if weights else ():
-            try:
-                bad = self.judge(step, OtherWeights(weights, size), baseline)
-            except (EvaluationError, UsageError):
-                return None  # it fails with other weights, or gives other batches
-            if not bad.accepted:
-                break
-            if bad.is_same or size == _BAD[-1]:
-                told = "exactly what it gives" if bad.is_same else "no worse a value than"
-                return (
-                    f"the evaluation gave for quite other weights {told} for those of the model: "
-                    "does it use the model that it is given?"
-                )
-        try:
-            self._repeat(step, baseline, own)
-        except UsageError as error:
-            return f"an evaluation depends on those before it: {error.message}"
-        return None
+        return blindness(
+            lambda size: self.judge(step, OtherWeights(weights, size), baseline),
+            lambda: self._repeat(step, baseline, own),
+            _BAD if weights else (),
+        )
 
     def unused(
         self, step: int, baseline: Baseline, weights: Weights, own: Weights | None = None
@@ -406,6 +393,36 @@ class _Used(TorchFunctionMode):
 
 def _storages(value: object) -> set[int]:
     return {one.untyped_storage().data_ptr() for _, one in tensors_of(value, ()) if is_plain(one)}
+
+
+def blindness(
+    judge: Callable[[float], Verdict], repeat: Callable[[], object], sizes: Sequence[float] = _BAD
+) -> str | None:
+    """Return why no verdict of an evaluation says anything; None where verdicts do.
+
+    Args:
+        judge: evaluates weights that are certainly bad, of so many times the magnitude of their own.
+        repeat: evaluates the original again, and raises UsageError where it gives something else.
+        sizes: what to try.
+    """
+    for size in sizes:
+        try:
+            bad = judge(size)
+        except (EvaluationError, UsageError):
+            return None  # it fails with other weights, or gives other batches
+        if not bad.accepted:
+            break
+        if bad.is_same or size == sizes[-1]:
+            told = "exactly what it gives" if bad.is_same else "no worse a value than"
+            return (
+                f"the evaluation gave for quite other weights {told} for those of the model: "
+                "does it use the model that it is given?"
+            )
+    try:
+        repeat()
+    except UsageError as error:
+        return f"an evaluation depends on those before it: {error.message}"
+    return None
 
 
 def _module_of(model: nn.Module | ModelProvider) -> nn.Module:

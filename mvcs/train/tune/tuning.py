@@ -14,7 +14,7 @@ import torch
 from mvcs.checkpoint import Captured, rebuild_state, torch_tensor
 from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.objects import ObjectId
+from mvcs.objects import NOT_EVALUATED, ObjectId
 from mvcs.objects import Path as Place
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
@@ -37,6 +37,7 @@ from mvcs.search import (
 from mvcs.train.choice.search import bounded_moments, evaluation_of, small_step
 from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Batches, called
+from mvcs.train.evaluation.evaluator import blindness
 from mvcs.train.evaluation.live_tensors import OtherWeights
 from mvcs.train.state import rng
 from mvcs.train.tune.report import TuneReport, report_of
@@ -82,6 +83,7 @@ class Tuned:
     evaluation: Evaluation
     _paths: tuple[Path, ...]
     _tried: FilesTrial
+    _blind: str | None = None
 
     def commit(
         self,
@@ -104,6 +106,7 @@ class Tuned:
             evaluation=self.evaluation,
             tried=self._tried,
             quantizer=self.quantizer,
+            provenance={NOT_EVALUATED: self._blind} if self._blind else {},
         )
         return replace(self.report, stored_bytes=info.stored_bytes, commit=info)
 
@@ -157,9 +160,11 @@ def tune_files(
     judging = _Judging(evaluate, _FileStates(tried.captured), PairedCheck(bound), progress)
     progress.start("evaluating", 2 + budget.evaluations, "evaluations")
     baseline = judging.baseline()
-    unused = set() if baseline.is_zero else judging.unused(trial.values(settings), baseline, epsilon)
+    is_zero, values = baseline.is_zero, trial.values(settings)
+    blind = None if is_zero else judging.blindness(values, baseline, epsilon)
+    unused = set() if is_zero or blind else judging.unused(values, baseline, epsilon)
     if unused:
-        used = {path: "" for path in trial.values(settings) if path not in unused}
+        used = {path: "" for path in values if path not in unused}
         tried = repo.trial_files(paths, settings, used)
         trial = _with_weights(tried.trial)
 
@@ -168,7 +173,8 @@ def tune_files(
         return judging.judge(values, baseline, epsilon, whole=whole)
 
     def is_spent() -> bool:
-        return baseline.is_zero or (budget.seconds is not None and perf_counter() - began >= budget.seconds)
+        is_late = budget.seconds is not None and perf_counter() - began >= budget.seconds
+        return is_zero or blind is not None or is_late
 
     search = LatticeSearch(most=budget.evaluations)
     outcome = search.run([Attempt(Steps(trial), judge, epsilon, thorough=True)], is_spent)
@@ -177,11 +183,10 @@ def tune_files(
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     seconds = perf_counter() - began
-    zero = NO_SHARE if baseline.is_zero else None
-    doubts = zero, judging.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
+    doubts = NO_SHARE if is_zero else None, blind, ForgottenGoal(bound, "--goal {}").doubt(baseline)
     doubt = "; ".join(filter(None, doubts)) or None
     report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=doubt)
-    return Tuned(report, quantizer, evaluation, tuple(paths), tried)
+    return Tuned(report, quantizer, evaluation, tuple(paths), tried, blind)
 
 
 def _with_weights(trial: LatticeTrial) -> LatticeTrial:
@@ -200,12 +205,15 @@ class _FileStates:
 
     captured: Captured
 
-    def make(self, values: RestoredValues | None = None, bad: Container[Place] = ()) -> Any:  # noqa: ANN401 - a state is anything
+    def make(
+        self, values: RestoredValues | None = None, bad: Container[Place] = (), size: float = 1.0
+    ) -> Any:  # noqa: ANN401 - a state is anything
         """Return the content of the file, or of several files a dict by their paths in the commit.
 
         Args:
             values: what the quantized leaves would restore to; None leaves everything as it is in the files.
             bad: leaves that get quite other values.
+            size: times the magnitudes of their own.
 
         Raises:
             ConflictError: a file changed since it was taken apart.
@@ -217,7 +225,7 @@ class _FileStates:
             bounded = values is not None and found.path in values
             content = values.content(found.path) if values and bounded else found.source.read()
             made = torch_tensor(found.dtype, found.shape, content)
-            return OtherWeights({"": made})[""] if found.path in bad else made
+            return OtherWeights({"": made}, size)[""] if found.path in bad else made
 
         files = self.captured.files or ()
         states = {entry.path: rebuild_state(entry.node, leaf, self._blob) for entry in files}
@@ -241,7 +249,6 @@ class _Judging:
     progress: Progress
     spent: float = 0.0
     _candidates: int = 0
-    _same: int = 0
 
     def baseline(self) -> Baseline:
         """Evaluate the files as they are, and the first batch once more."""
@@ -251,6 +258,20 @@ class _Judging:
             again = check_repeatable(measured, found)
         self.spent += 1 + again
         return found
+
+    def blindness(self, values: RestoredValues, baseline: Baseline, epsilon: float) -> str | None:
+        """Return why no verdict says anything, as `Evaluator.look_for_blindness` does."""
+
+        def judge(size: float) -> Verdict:
+            with self._measuring("bad weights", None, {*values}, size) as measured:
+                self.spent += 1
+                return self.check.judge(measured, baseline, epsilon)
+
+        def repeat() -> None:
+            with self._measuring("the files as they are", None) as measured:
+                self.spent += check_repeatable(measured, baseline)
+
+        return blindness(judge, repeat)
 
     def unused(self, values: RestoredValues, baseline: Baseline, epsilon: float) -> set[Place]:
         """Return the leaves that the function does not use: no number changes where they are bad.
@@ -276,26 +297,15 @@ class _Judging:
         with self._measuring(f"candidate {self._candidates}", values) as measured:
             verdict = self.check.judge(measured, baseline, epsilon, whole=whole)
         self.spent += verdict.share
-        self._same += verdict.is_same
         return verdict
-
-    @property
-    def doubt(self) -> str | None:
-        """What makes the function suspicious; None where it tells a candidate from the files as they are."""
-        if not self._same == self._candidates >= SEARCH_DEFAULTS.suspicious:
-            return None
-        return (
-            f"the evaluation gave for {self._same} quantized models exactly what it gives for the original: "
-            "does it use the model that it is given?"
-        )
 
     @contextmanager
     def _measuring(
-        self, name: str, values: RestoredValues | None, bad: Collection[Place] = ()
+        self, name: str, values: RestoredValues | None, bad: Collection[Place] = (), size: float = 1.0
     ) -> Iterator[float | Batches]:
         before = rng.capture()
         try:
-            with torch.no_grad(), called(self.evaluate, self.states.make(values, bad)) as measured:
+            with torch.no_grad(), called(self.evaluate, self.states.make(values, bad, size)) as measured:
                 yield measured
         except EvaluationError as error:
             raise EvaluationError(
