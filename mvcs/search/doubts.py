@@ -37,7 +37,7 @@ class SamplingNoise:
         if not epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
-        wanted = _rounded(count * (doubt / (self._settings.aimed * epsilon)) ** 2)
+        wanted = _rounded(count * (doubt / (self._settings.quiet * epsilon)) ** 2)
         return (
             f"the evaluation's {count} batches tell a degradation to ± {doubt:.2%} (two standard errors), "
             f"too little to say whether a candidate keeps the bound of {epsilon:.2%}; so steps are finer and "
