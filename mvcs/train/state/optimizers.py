@@ -7,7 +7,6 @@ commit says beside the states what their parameters are called, and how their te
 import functools
 import inspect
 import logging
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -70,7 +69,7 @@ class Optimizers:
         Raises:
             UsageError: it is not clear which parameter a state belongs to; both orders are shown.
         """
-        told = state.get(PARAMETERS) or {}
+        told = state.get(PARAMETERS)
         known = self._known()
         for name, optimizer in self._optimizers():
             saved, said = _part(state, name), told.get(name) if isinstance(told, Mapping) else told
@@ -363,11 +362,13 @@ def _read(name: str, saved: Mapping[str, Any], said: Any, source: str) -> Names:
         is_dense = True
         for path, strides in said[_STRIDES]:
             *outer, last = path
-            node: Any = functools.reduce(operator.getitem, outer, saved)
-            laid = torch.empty_strided(node[last].shape, strides, dtype=node[last].dtype, device="meta")
-            is_dense = is_dense and _is_dense(laid)
-            node[last] = torch.empty_like(laid, device="cpu").copy_(node[last])
-        names: Names = [[None if one is None else str(one) for one in group] for group in said[_NAMES]]
+            node: Any = functools.reduce(_below, outer, saved)
+            tensor = _below(node, last)
+            laid = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device="meta")
+            # A second time for one tensor would be a copy for each word of a hostile store.
+            is_dense = is_dense and _is_dense(laid) and tensor.is_contiguous() and not laid.is_contiguous()
+            node[last] = torch.empty_like(laid, device="cpu").copy_(tensor) if is_dense else tensor
+        names: Names = [[_name(one) for one in group] for group in said[_NAMES]]
         # What wraps an optimizer may have groups elsewhere.
         counts = (
             [len(group["params"]) for group in saved["param_groups"]] if "param_groups" in saved else None
@@ -398,6 +399,18 @@ def _momentum(made: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, An
         return {}
     found = {key: made[key] for key in {"momentum"} & made.keys()}
     return found | ({"betas": (made["betas"][0], *group["betas"][1:])} if "betas" in made else {})
+
+
+def _below(node: Any, key: Any) -> Any:  # noqa: ANN401 - what is below anything
+    if not isinstance(node, dict | list):
+        raise TypeError("nothing is below a value")
+    return node[key]
+
+
+def _name(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("no name")
+    return value
 
 
 def _part(state: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it is

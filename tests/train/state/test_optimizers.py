@@ -186,13 +186,20 @@ def test_a_commit_without_names_goes_by_position(repo: Repository) -> None:
         {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg"], [0, 0]]]},
         {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg"], [1 << 40, 1]]]},
         {"names": [["x", "y", "z"]], "strides": [[[], []]]},
+        {"names": [["x", ["y"], 5]], "strides": []},
+        {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg", 0], [1]]]},
+        {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg", [0]], [1]]]},
+        {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg"], [6, 1]]]},
+        {"names": [["x", "y", "z"]], "strides": [[["state", 0, "exp_avg"], [1, 6]]] * 2},
+        torch.ones(3),
+        0,
     ],
     ids=str,
 )
 def test_what_a_store_says_of_names_is_not_trusted(repo: Repository, wrong: Any) -> None:
     committed(repo, adamw("plain"))
     state = repo.checkout()
-    for said in ({"optimizer": wrong}, [wrong]):
+    for said in ({"optimizer": wrong}, [wrong], *(() if isinstance(wrong, dict) else (wrong,))):
         repo.commit({**state, "optimizer_parameters": said}, step=0)
         with pytest.raises(UsageError, match="the names and strides beside its state are of another"):
             resumed(repo, adamw("plain"))
