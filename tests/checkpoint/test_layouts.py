@@ -277,6 +277,7 @@ def test_what_is_deflated_is_deflated_again(tmp_path):
         layout_of([0, 0, None, 0, 1 << 40, 9, 9, 9]),
         layout_of(*[[0, 0, None, 0]] * 99),
         layout_of(5),
+        layout_of(*[0] * 200),
     ],
 )
 def test_a_layout_that_does_not_fit_is_corruption(tmp_path, layout):

@@ -42,6 +42,7 @@ NamedTensor = tuple[str, DType, tuple[int, ...], int]
 """Name, element type and shape of a tensor, and where it begins in its file, row-major and little-endian."""
 RUN = 1 << 20  # bytes that are compressed, or copied, at a time
 _LENGTH, _PIECE_BYTES = 8, 256  # in front of the table; a piece of it has fewer
+_PIECE_VALUES = 9  # itself and its items, without those of an order
 _IN_MEMORY = 1 << 24
 
 
@@ -233,7 +234,8 @@ def _read(entry: FileEntry, content: ContentReader) -> tuple[list[tuple[int, Pla
     size = int.from_bytes(b"".join(others.take(min(length, _LENGTH))), "little")
     if size > min(length - _LENGTH, _PIECE_BYTES * (len(leaves) + 1)):
         raise _damaged(entry.path)
-    table = as_list(cbor.loads(b"".join(others.take(size))), "the table of a layout")
+    most = _PIECE_VALUES * len(leaves) + sum(len(content.tree.leaves[leaf].shape) for leaf in leaves)
+    table = as_list(cbor.loads(b"".join(others.take(size)), most + 1), "the table of a layout")
     pieces = [_piece(value, leaves, content, entry.path) for value in table]
     held = sum(gap + (one.begin if one.deflated else 0) for gap, one in pieces)
     if len({one.leaf for _, one in pieces}) != len(pieces) or held > length - _LENGTH - size:
