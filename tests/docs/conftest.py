@@ -37,13 +37,13 @@ def loaded(request, tmp_path):
 
 
 @pytest.fixture
-def bucket(request, page):
+def bucket(request, page, loaded):
     """An S3 server with an empty bucket, for a page that names one: what it is called there and here."""
     if "s3://" not in (ROOT / page).read_text():
         return {}
     server = request.getfixturevalue("s3_server")
     files = fsspec.filesystem("s3", key=KEY, secret=SECRET, skip_instance_cache=True, **server.options)
-    here = f"{BUCKET}-{Path(page).stem.lower()}"
+    here = f"{BUCKET}-{Path(page).stem.lower()}{'-loaded' if loaded else ''}"
     files.mkdir(here)
     return {ENDPOINT: server.options["endpoint_url"], BUCKET: here, "MY-KEY-ID": KEY, "MY-SECRET": SECRET}
 
