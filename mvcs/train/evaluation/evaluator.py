@@ -225,12 +225,13 @@ class Evaluator:
         left = deque([[name for group in groups.values() for name in group]] if several else groups.values())
         found = set[str]()
         some_are_seen = sum(map(len, left)) < len(weights)
-        for _ in range(_MOST if some_are_seen else len(left)):
-            group = left.popleft() if left else []
+        tries = _MOST if some_are_seen else len(left)
+        while left and tries:
+            tries -= 1
+            group, is_same = left.popleft(), False
             bad = {**(own or {}), **OtherWeights({name: weights[name] for name in group})}
-            is_same = not group
             with suppress(EvaluationError, UsageError):
-                is_same = is_same or self.judge(step, bad, baseline).is_same
+                is_same = self.judge(step, bad, baseline).is_same
             found |= {*group} if is_same else set()
             half = 0 if is_same else len(group) // 2
             left += [group[:half], group[half:]] if half else []

@@ -40,17 +40,9 @@ _ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which mor
 NAMED = 4
 # As `docs/format/README.md` lists them: of the store, and of the clone that may lie in the same folder.
 _STORE = {DESCRIPTION_FILE, VALUE_FOLDER, EXACT_FOLDER, TEMPORARY_FOLDER}
-
-
 _STORE |= {"refs", "retention", "format", "gc", "merged"}
-
-
 _CLONE = {"HEAD", "config.toml", "config.lock", "incoming", "local", "index", "index.lock", "failures.log"}
-
-
 _CLONE |= {"cache", "damaged", ".gitignore"}
-
-
 _LINEAGE = "lineage.sqlite"
 _RECORDS = ("retention/drops", "format")  # of other folders later versions may say what lies there
 
