@@ -4,9 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from mvcs.errors import CorruptionError
 from mvcs.history import Revision
-from mvcs.objects import Blob, ExactTensor, Kind, Lattice, LogLattice, ObjectId, QuantizedTensor, Tree
+from mvcs.objects import ExactTensor, Kind, Lattice, LogLattice, ObjectId, QuantizedTensor, Tree
 from mvcs.store import Footer, ObjectStore
 
 HELD = 8
@@ -57,9 +56,7 @@ class CommitValues:
 
     def _take_blob(self, store: ObjectStore, identifier: ObjectId, length: int, *, data: bool) -> None:
         self.kinds[identifier] = Kind.BLOB
-        blob = Blob.decode(store.read(Kind.BLOB, identifier))
-        if blob.length != length:
-            raise CorruptionError(f"blob {identifier.hex()[:8]} is not of the length that its tree names")
+        blob = store.named_blob(identifier, length)
         if data:
             self.kinds |= dict.fromkeys(blob.chunks, Kind.CHUNK)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
-from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, half, short_id
+from mvcs.objects import Blob, ExactTensor, ObjectId, QuantizedTensor, chunk_length, half, short_id
 from mvcs.store import ObjectStore
 
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
@@ -27,7 +27,7 @@ class Completeness:
 
     store: ObjectStore
     _entries: dict[str, list[Needs]] = field(default_factory=dict)
-    _blobs: dict[ObjectId, Blob] = field(default_factory=dict)
+    _blobs: dict[tuple[ObjectId, int], Blob] = field(default_factory=dict)
 
     def check(self, revision: Revision, *, data: bool = True) -> None:
         """Check that all of a commit's value layer can be decoded from the packs that it says it needs.
@@ -48,17 +48,11 @@ class Completeness:
         # What a tree names a thousand times is looked at once.
         for tensor in () if not data else dict.fromkeys(leaf.tensor for leaf in tree.leaves):
             self._tensor(tensor, found)
-        for identifier, length in dict.fromkeys(tree.blobs()):
-            _require([identifier], found)
-            blob = self._blob(identifier)
-            _require(blob.chunks if data else (), found)
-            if blob.length != length:
-                raise CorruptionError(f"blob {short_id(identifier)} is not of the length its tree names")
-
-    def _blob(self, identifier: ObjectId) -> Blob:
-        if identifier not in self._blobs:
-            self._blobs[identifier] = Blob.decode(self.store.read(Kind.BLOB, identifier))
-        return self._blobs[identifier]
+        for named in dict.fromkeys(tree.blobs()):
+            _require(named[:1], found)
+            if named not in self._blobs:
+                self._blobs[named] = self.store.named_blob(*named)
+            _require(self._blobs[named].chunks if data else (), found)
 
     def _of(self, pack: str) -> list[Needs]:
         if pack not in self._entries:

@@ -15,6 +15,7 @@ from mvcs.refs.refstore import RefChange
 from mvcs.refs.remembered_refs import RolledBackError
 from mvcs.reports import as_size
 from mvcs.ui.terminal.progress import NotesOnly
+from tests.cli import hostile
 from tests.repository.states import content, leaves, state
 
 
@@ -195,6 +196,14 @@ def test_memory_that_is_damaged_or_of_another_store_is_no_memory(work: Path) -> 
     with Repository.open(work) as repo:
         repo.commit(state(5))
     assert problems(work) == {}
+
+
+def test_a_blob_that_is_not_of_the_length_its_tree_names_is_found(tmp_path: Path) -> None:
+    hostile.huge_blob(tmp_path)
+    with Repository.open(tmp_path) as repo:
+        (problem,) = repo.fsck().problems
+    assert problem.kind == "commit"
+    assert f"has 7 bytes where its tree says {1 << 40}" in problem.message
 
 
 def test_packs_nobody_needs_are_named_with_their_bytes(work: Path) -> None:

@@ -216,17 +216,27 @@ class ObjectStore:
         held = self.recent.look(identifier)
         return self.read(Kind.CHUNK, identifier) if held is None else held
 
-    def blob(self, identifier: ObjectId, length: int | None = None) -> Iterator[Content]:
-        """Yield the bytes of a blob chunk by chunk, each verified.
+    def named_blob(self, identifier: ObjectId, length: int) -> Blob:
+        """Return the blob that a tree names with a length.
 
         Raises:
-            CorruptionError: they are damaged, or not of the `length` that names them elsewhere.
+            CorruptionError: it is damaged, or of another length.
+            NotFoundError: it is nowhere.
         """
         blob = Blob.decode(self.read(Kind.BLOB, identifier))
-        if length is not None and blob.length != length:
+        if blob.length != length:
             raise CorruptionError(
                 f"blob {short_id(identifier)} has {blob.length} bytes where its tree says {length}"
             )
+        return blob
+
+    def blob(self, identifier: ObjectId, length: int) -> Iterator[Content]:
+        """Yield the bytes of a blob chunk by chunk, each verified.
+
+        Raises:
+            CorruptionError: they are damaged, or not of the `length` that its tree names.
+        """
+        blob = self.named_blob(identifier, length)
         for chunk, expected in zip(blob.chunks, blob_chunk_lengths(blob.length), strict=True):
             yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
 

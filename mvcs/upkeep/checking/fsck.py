@@ -74,6 +74,7 @@ class Fsck:
     _reached: set[str] = field(default_factory=set)
     _commits: dict[ObjectId, Revision] = field(default_factory=dict)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
+    _blobs: set[tuple[ObjectId, int]] = field(default_factory=set)  # found, with the lengths trees name
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
@@ -245,8 +246,9 @@ class Fsck:
             self._reach(revision)
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
             reading = open_reading(self.store, revision, self.progress)
-            for identifier in dict(reading.tree.blobs()):
-                self.store.catalog.locate(identifier)
+            for named in set(reading.tree.blobs()) - self._blobs:
+                self.store.named_blob(*named)
+                self._blobs.add(named)
             self._given_up.check(revision, reading.tree)
         except (CorruptionError, NotFoundError) as error:
             self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
