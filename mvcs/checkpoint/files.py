@@ -19,13 +19,7 @@ from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.checkpoint.written_files import durable_file
-from mvcs.errors import (
-    FileFormatError,
-    StateError,
-    UnsafeFileError,
-    UsageError,
-    some_of,
-)
+from mvcs.errors import FileFormatError, StateError, UnsafeFileError, UsageError, some_of
 from mvcs.objects import FileEntry, FileFormat
 
 __all__ = ["capture_files", "export_file", "format_of"]

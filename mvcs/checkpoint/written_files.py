@@ -13,10 +13,7 @@ from mvcs.checkpoint.formats.safetensors_file import write_safetensors
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import storage_error
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
-from mvcs.errors import (
-    CorruptionError,
-    MvcsError,
-)
+from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects import FileEntry, FileFormat, blob_reference
 
 

@@ -7,14 +7,7 @@ from functools import partial
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
-from mvcs.objects import (
-    Blob,
-    Kind,
-    Leaf,
-    QuantizedTensor,
-    Tree,
-    joined_trees,
-)
+from mvcs.objects import Blob, Kind, Leaf, QuantizedTensor, Tree, joined_trees
 from mvcs.progress import SILENT
 from mvcs.restore import Reading, open_reading
 from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter, pack_path

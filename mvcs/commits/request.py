@@ -8,13 +8,7 @@ from numpy.typing import ArrayLike
 
 from mvcs.errors import MvcsError, UsageError, number, one_of, text, whole
 from mvcs.history import Revision
-from mvcs.objects import (
-    HOLDS_KEY,
-    ONLY_WEIGHTS,
-    Commit,
-    Path,
-    Tree,
-)
+from mvcs.objects import HOLDS_KEY, ONLY_WEIGHTS, Commit, Path, Tree
 from mvcs.quantize import QuantizerConfig
 from mvcs.refs import RefRecord
 from mvcs.search import METRIC, Evaluation

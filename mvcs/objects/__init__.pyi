@@ -1,20 +1,24 @@
 from . import cbor
-from .annotations import Note, Tag
-from .blobs import Blob
 from .cbor import MAX_INTEGER_BYTES, Value, dumps
 from .checked_fields import Pairs, as_bytes, as_float, as_integer, as_list, as_pairs, as_text
 from .chunk_grid import (
     BLOB_CHUNK_BYTES,
+    BY_NUMPY,
     CHUNK_ELEMENTS,
+    DTYPES,
     MAX_DIMENSIONS,
+    DType,
     as_shape,
     blob_chunk_lengths,
     chunk_count,
     chunk_elements,
+    dtype_named,
     element_count,
 )
 from .commit import (
+    BOUNDED,
     EVALUATION_CLASS,
+    EXACT,
     HOLDS_KEY,
     MOMENTS_KEY,
     NOT_EVALUATED,
@@ -24,12 +28,11 @@ from .commit import (
     RUN_KEY,
     TIERS_KEY,
     Commit,
+    Note,
+    Tag,
     goal_pair,
     named_fields,
 )
-from .commit_fields import BOUNDED, EXACT
-from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
-from .exact_tensors import ExactTensor
 from .forms import (
     MAX_OFFSETS,
     STEP_BYTES,
@@ -65,19 +68,21 @@ from .ids import (
     to_hex,
 )
 from .sealed_records import MAX_NUMBER, is_record_name, record_name, record_number, seal, unseal
-from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
-from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
+from .tensors import MAX_BARE, Blob, ExactTensor, QuantizedTensor, chunk_length, is_computed
 from .trees.leaves import FileEntry, FileFormat, Leaf
 from .trees.paths import (
     BARE_NAMES,
     MAX_PARTS,
     STORE_FOLDER,
+    UnfitPath,
+    UnfitReason,
     acting_paths,
     is_acting_name,
     is_bare,
     is_tool_folder,
+    unfit_paths,
+    unfit_text,
 )
-from .trees.state_parts import narrowed_tree, part_alone
 from .trees.structure import (
     INLINE_BYTES,
     MAX_ALIKE,
@@ -93,10 +98,21 @@ from .trees.structure import (
     renumber,
     tag_of,
     tensor_reference,
+    walk_nodes,
+    walk_tensors,
 )
-from .trees.tree import Tree, contents_of
-from .trees.unfit_paths import UnfitPath, UnfitReason, unfit_paths, unfit_text
-from .trees.walks import walk_nodes, walk_tensors
+from .trees.tree import (
+    Tree,
+    contents_of,
+    files_in,
+    is_in_the_way,
+    is_inside,
+    joined_trees,
+    narrowed_tree,
+    part_alone,
+    part_of,
+    renamed_files,
+)
 
 __all__ = [
     "ABBREVIATED",

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_bytes, as_integer, as_list
-from mvcs.objects.chunk_grid import CHUNK_ELEMENTS, element_count
-from mvcs.objects.dtypes import DType
+from mvcs.objects.chunk_grid import CHUNK_ELEMENTS, DType, element_count
 from mvcs.objects.ids import ObjectId, as_id
 
 if TYPE_CHECKING:

@@ -1,23 +1,102 @@
-"""What a tensor is: dtype, shape and the ids of its chunks, exactly or as codes and a rule for them."""
+"""What a tensor is: dtype, shape and ids of chunks, exactly or as codes and a rule for them; and a blob."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_bytes, as_integer, as_list, recording
-from mvcs.objects.chunk_grid import as_shape, chunk_count, chunk_elements, element_count
-from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.exact_tensors import chunk_ids_in
+from mvcs.objects.chunk_grid import (
+    BLOB_CHUNK_BYTES,
+    DType,
+    as_shape,
+    chunk_count,
+    chunk_elements,
+    dtype_named,
+    element_count,
+)
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, Refer, Resolve, RootLattice
-from mvcs.objects.ids import HALF_BYTES, Kind, ObjectId, as_id, object_id
+from mvcs.objects.ids import HALF_BYTES, Kind, ObjectId, as_id, as_ids, object_id
 
+_START = cbor.dumps([0, 0, 0])[:1]  # an array of three
 TABLE_FORM = 0
 CODE_WIDTH = 1
 MAX_TABLE = 254
 MAX_BARE = 1 << 36
+_REMEMBERED = 1 << 10  # types and shapes; a model has a few dozen
+
+
+@dataclass(frozen=True)
+class ExactTensor:
+    """A tensor bit for bit.
+
+    Attributes:
+        dtype: its element type.
+        shape: sizes, row-major; empty for a 0-d tensor.
+        chunks: ids of the chunks of its little-endian bytes on the chunk grid.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    chunks: tuple[ObjectId, ...]
+
+    @cached_property
+    def id(self) -> ObjectId:
+        """The id of the tensor: of what it is, wherever it stands."""
+        return object_id(Kind.TENSOR, self.encode())
+
+    def encode(self) -> bytes:
+        """Return the bytes that the id is of; they are stored nowhere.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        return _START + self.head + self.listed
+
+    @property
+    def head(self) -> bytes:
+        """Its type and shape, encoded.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        with recording("this tensor"):
+            return head_of(self.dtype, self.shape).content
+
+    @cached_property
+    def listed(self) -> bytes:
+        """The ids of its chunks, encoded.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        with recording("this tensor"):
+            chunks = chunk_ids_in(list(self.chunks), head_of(self.dtype, self.shape).chunks)
+        return cbor.array_of([*map(cbor.id_item, chunks)])
+
+    def chunk_ids(self) -> tuple[ObjectId, ...]:
+        """Return the ids of all chunks it names."""
+        return self.chunks
+
+    @classmethod
+    def read(cls, dtype: DType, shape: tuple[int, ...], chunks: object) -> "ExactTensor":
+        """Read the decoded ids of the chunks of a tensor.
+
+        Raises:
+            CorruptionError: they are not those of such a tensor.
+        """
+        return cls(dtype, shape, chunk_ids_in(chunks, chunk_count(dtype, shape)))
+
+
+def chunk_ids_in(value: object, count: int) -> tuple[ObjectId, ...]:
+    """Read the ids of so many chunks from a decoded tensor.
+
+    Raises:
+        CorruptionError: there are others.
+    """
+    return as_ids(as_list(value, "a list of chunks", count))
 
 
 @dataclass(frozen=True)
@@ -100,7 +179,7 @@ class QuantizedTensor:
         Raises:
             UsageError: they would be refused when they are read.
         """
-        return cbor.dumps(self.items(_by_id))
+        return cbor.dumps(self.items(lambda tensor: tensor.id))
 
     def items(self, refer: Refer) -> list[cbor.Value]:
         """Return the seven items that say what it is, from its element type to its codes.
@@ -123,11 +202,13 @@ class QuantizedTensor:
 
     def _items(self, refer: Refer) -> list[cbor.Value]:
         rest = [list(self.exceptions), self.digests, list(self.codes)]
-        return [self.dtype.name, list(self.shape), self._form, self._fields(refer), *rest]
-
-    @property
-    def _form(self) -> int:
-        return TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
+        return [
+            self.dtype.name,
+            list(self.shape),
+            (TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number),
+            self._fields(refer),
+            *rest,
+        ]
 
     def _fields(self, refer: Refer) -> list[cbor.Value]:
         if isinstance(self.parameters, bytes):
@@ -147,10 +228,6 @@ class QuantizedTensor:
             UnsupportedFormatError: its form or element type is reserved or unknown.
         """
         return cls(*_read(items, resolve))
-
-
-def _by_id(tensor: QuantizedTensor) -> cbor.Value:
-    return tensor.id
 
 
 def _itself(tensor: QuantizedTensor) -> Any:  # noqa: ANN401 - it is read again and never encoded
@@ -246,3 +323,78 @@ def chunk_length(dtype: DType, shape: Sequence[int], index: int) -> int:
     """Return the number of elements of chunk `index` of a tensor."""
     run = chunk_elements(dtype)
     return min(run, element_count(shape) - index * run)
+
+
+@dataclass(frozen=True)
+class TensorHead:
+    """A type and a shape as they are recorded.
+
+    Attributes:
+        content: the name of the type and the list of sizes, encoded.
+        dtype: the type of that name.
+        shape: the sizes.
+        chunks: how many there are on the grid.
+    """
+
+    content: bytes
+    dtype: DType
+    shape: tuple[int, ...]
+    chunks: int
+
+
+def head_of(dtype: DType, shape: tuple[int, ...]) -> TensorHead:
+    """Return the head of tensors of a type and shape.
+
+    Raises:
+        CorruptionError: readers would refuse the shape.
+        UnsupportedFormatError: or the type.
+    """
+    # 1, 1.0 and True are equal, and only one of them is a size.
+    return _head_of(dtype.name, tuple(shape), tuple(map(type, shape)))
+
+
+@lru_cache(_REMEMBERED)
+def _head_of(name: str, shape: tuple[int, ...], _types: tuple[type, ...]) -> TensorHead:
+    dtype, sizes = dtype_named(name), as_shape(list(shape))
+    return TensorHead(cbor.dumps(name) + cbor.dumps(sizes), dtype, sizes, chunk_count(dtype, sizes))
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Opaque bytes.
+
+    Attributes:
+        length: number of bytes.
+        chunks: ids of the chunks, runs of 2^24 bytes.
+    """
+
+    length: int
+    chunks: tuple[ObjectId, ...]
+
+    def encode(self) -> bytes:
+        """Return the canonical content.
+
+        Raises:
+            UsageError: the chunks are not those of the length.
+        """
+        content = cbor.dumps([self.length, list(self.chunks)])
+        with recording("this blob"):
+            Blob.decode(content)
+        return content
+
+    @property
+    def id(self) -> ObjectId:
+        """The blob's id."""
+        return object_id(Kind.BLOB, self.encode())
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "Blob":
+        """Read canonical content.
+
+        Raises:
+            CorruptionError: it is not a blob.
+        """
+        length, chunks = as_list(cbor.loads(content), "a blob", 2)
+        size = as_integer(length, "a blob's length")
+        ids = as_list(chunks, "a blob's chunks", -(-size // BLOB_CHUNK_BYTES))
+        return cls(size, tuple(as_id(chunk) for chunk in ids))

@@ -6,15 +6,7 @@ What contents are is not looked at, but how long they are: a `range` of that len
 from dataclasses import dataclass
 from typing import cast
 
-from mvcs.objects import (
-    Absent,
-    Constant,
-    Derived,
-    LogLattice,
-    ObjectId,
-    QuantizedTensor,
-    RootLattice,
-)
+from mvcs.objects import Absent, Constant, Derived, LogLattice, ObjectId, QuantizedTensor, RootLattice
 from mvcs.quantize.restore import Content, Restorer
 
 

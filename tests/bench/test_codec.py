@@ -16,7 +16,7 @@ from mvcs.bench.runs.checkpoint_files import checkpoints, read
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.progress import SILENT
 from mvcs.quantize import nearest_step
 from mvcs.ui.bench import measured

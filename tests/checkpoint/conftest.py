@@ -10,8 +10,8 @@ from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.checkpoint.written_files import write_file
-from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 

@@ -3,7 +3,7 @@
 import safetensors.torch
 import torch
 
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 
 
 def writable() -> list[str]:

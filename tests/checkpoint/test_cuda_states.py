@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.repository import Repository
 from mvcs.train.state.snapshot import HostBuffers
 

@@ -27,9 +27,9 @@ from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.written_files import write_file
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.repository import Repository

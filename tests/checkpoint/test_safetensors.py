@@ -16,7 +16,7 @@ from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.formats.safetensors_header import build_header, parse_header
 from mvcs.checkpoint.written_files import write_file
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.trees.leaves import FileEntry
 from tests.checkpoint.conftest import hold
 from tests.checkpoint.known_types import writable

@@ -18,10 +18,9 @@ from mvcs.checkpoint.state.collector import blob_id
 from mvcs.checkpoint.state.state import capture_state, rebuild_state
 from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
-from mvcs.objects.chunk_grid import BLOB_CHUNK_BYTES
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import BLOB_CHUNK_BYTES, DTYPES
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
 

@@ -4,12 +4,11 @@ from pathlib import Path
 
 from mvcs import Repository
 from mvcs.delta.element import ElementFormat
+from mvcs.objects.chunk_grid import dtype_named
 from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import dtype_named
-from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Constant, Lattice
 from mvcs.objects.ids import Kind, digest, object_id
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange

@@ -12,10 +12,10 @@ from mvcs.delta.choose import choose_opaque
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encode
 from mvcs.objects import cbor
+from mvcs.objects.chunk_grid import dtype_named
 from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import dtype_named
-from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange, RefStore

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from tests.cli.conftest import Console

@@ -5,14 +5,11 @@ import struct
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
 from mvcs.local.place import Description
-from mvcs.objects.annotations import Note, Tag
-from mvcs.objects.blobs import Blob
-from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import DTYPES
+from mvcs.objects.commit import Commit, Note, Tag
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, ObjectId, digest, object_id
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tensors import Blob, ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord

@@ -20,12 +20,11 @@ from mvcs.delta import ElementFormat, Encoding, decode
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.local.place import Description
 from mvcs.objects import cbor, unseal
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.structure import NodeTag as Node
 from mvcs.objects.trees.tree import Tree

@@ -9,8 +9,7 @@ import pytest
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.revisions import split_revision_file
-from mvcs.objects.annotations import Tag
-from mvcs.objects.commit import Commit
+from mvcs.objects.commit import Commit, Tag
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs import HEADS, REMOTES, TAGS

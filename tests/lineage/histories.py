@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from blake3 import blake3
 
 from mvcs.lineage import CommitRecord, EncodingRecord, Lineage, NoteRecord, RefRecord, TensorRecord
-from mvcs.objects.annotations import Note
-from mvcs.objects.commit import Commit
-from mvcs.objects.commit_fields import BOUNDED
+from mvcs.objects.commit import BOUNDED, Commit, Note
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from tests.lineage.recorded import commits, metrics, quantizers, tensors
 

@@ -7,10 +7,9 @@ import pytest
 
 from mvcs.errors import CorruptionError, StateError, UsageError
 from mvcs.objects import cbor
-from mvcs.objects.commit import MAX_COMMIT, Commit
-from mvcs.objects.commit_fields import MAX_PARENTS
+from mvcs.objects.commit import MAX_COMMIT, MAX_PARENTS, Commit
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.trees import leaves, structure_check
+from mvcs.objects.trees import leaves, structure
 from mvcs.objects.trees import tree as trees
 from mvcs.objects.trees.leaves import MAX_LEAVES, FileEntry, FileFormat
 from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NODES
@@ -67,13 +66,13 @@ def test_a_tree_of_too_many_leaves_is_not_written(monkeypatch):
 
 @pytest.mark.parametrize(("root", "fits"), [([0, 1, [0], 2], True), ([0, 1, [0, 2], 3], False)])
 def test_a_structure_of_too_many_nodes_is_not_read(monkeypatch, root, fits):
-    monkeypatch.setattr(structure_check, "MAX_NODES", 3)
+    monkeypatch.setattr(structure, "MAX_NODES", 3)
     with nullcontext() if fits else pytest.raises(CorruptionError, match="more than"):
         Tree.decode(cbor.dumps(["state", root, []]))
 
 
 def test_nodes_of_all_files_count_together(monkeypatch):
-    monkeypatch.setattr(structure_check, "MAX_NODES", 3)
+    monkeypatch.setattr(structure, "MAX_NODES", 3)
     files = [["a.npz", "npz", [0, 1, 2], None], ["b.npz", "npz", [0, 3, 4], None]]
     refused(Tree.decode, cbor.dumps(["files", files, []]), "more than")
 

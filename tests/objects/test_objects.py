@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
-from mvcs.objects.annotations import Note, Tag
-from mvcs.objects.blobs import Blob
-from mvcs.objects.chunk_grid import blob_chunk_lengths, chunk_count
-from mvcs.objects.commit import Commit, named_fields
-from mvcs.objects.commit_fields import BOUNDED, EXACT
-from mvcs.objects.dtypes import DTYPES, dtype_named
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import DTYPES, blob_chunk_lengths, chunk_count, dtype_named
+from mvcs.objects.commit import BOUNDED, EXACT, Commit, Note, Tag, named_fields
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import HALF_BYTES, Kind, ObjectId, as_id, is_prefix, object_id
-from mvcs.objects.tensors import QuantizedTensor, chunk_length
+from mvcs.objects.tensors import Blob, ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
 from tests.format import examples

@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
-from mvcs.objects.blobs import Blob
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.forms import Derived
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tensors import Blob, ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber
+from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk_nodes
 from mvcs.objects.trees.tree import Tree
-from mvcs.objects.trees.walks import walk_nodes
 from tests.format import examples
 
 A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))

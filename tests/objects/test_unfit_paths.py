@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.objects.trees.name_keys import name_key
-from mvcs.objects.trees.paths import TOOL_FOLDERS
-from mvcs.objects.trees.unfit_paths import UnfitPath, UnfitReason, unfit_paths, unfit_text
+from mvcs.objects.trees.paths import TOOL_FOLDERS, UnfitPath, UnfitReason, name_key, unfit_paths, unfit_text
 
 HIDDEN = "\u200b\u200c\u2060\ufeff\ufe0f\u034f\u00ad\u3164"
 SIGNS = "aAbB.: ~1²ßſKkéÉe\u0301İıφϕΣςσ…：ＣｃＯｏｎNcCmMuUlLpPtTxXrR$\u200c\ufe0fgGiIＧ\udcff"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.forms import LogLattice, RootLattice
 from mvcs.quantize.codings.lattice import LatticeCoding
 from mvcs.quantize.codings.moment import LogCoding, RootCoding

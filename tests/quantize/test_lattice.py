@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.objects.chunk_grid import chunk_elements
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES, chunk_elements
 from mvcs.quantize import (
     Sketch,
     balance_rows,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mvcs.errors import CorruptionError
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.forms import Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, digest, object_id
 from mvcs.objects.tensors import QuantizedTensor

@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
-from mvcs.objects.annotations import Note, Tag
+from mvcs.objects.commit import Note, Tag
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import encode_name
 from mvcs.refs.refstore import HEADS, NOTES, TAGS, RefChange, RefStore

@@ -19,14 +19,7 @@ from mvcs.checkpoint.state.captured import Source
 from mvcs.checkpoint.state.collector import Collector, Found, refuse
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.errors import (
-    CorruptionError,
-    FileFormatError,
-    LimitError,
-    MvcsError,
-    StateError,
-    UnsafeFileError,
-)
+from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, StateError, UnsafeFileError
 from mvcs.machine import machine_memory
 from mvcs.objects import (
     DType,

@@ -8,11 +8,9 @@ from functools import cached_property
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_integer, as_list, as_text
-from mvcs.objects.chunk_grid import as_shape, element_count
-from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.chunk_grid import DType, as_shape, dtype_named, element_count
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import blob_reference
 

@@ -1,20 +1,29 @@
-"""What a commit holds: the nested structure of a state, or files, with a table of tensor leaves."""
+"""What a commit holds: the structure of a state, or files, with a table of tensor leaves; and parts of it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from pathlib import PurePosixPath
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.memory import no_collections
 from mvcs.objects import cbor
+from mvcs.objects.cbor import Value
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.leaves import FileEntry, Leaf, LeafReader, LeafWriter, as_file
-from mvcs.objects.trees.structure import Path, children_of
-from mvcs.objects.trees.structure_check import References
-from mvcs.objects.trees.unfit_paths import UnfitPath, unfit_paths
-from mvcs.objects.trees.walks import walk_nodes, walk_tensors
+from mvcs.objects.trees.paths import UnfitPath, unfit_paths
+from mvcs.objects.trees.structure import (
+    NodeTag,
+    Path,
+    References,
+    children_of,
+    renumber,
+    tensor_reference,
+    walk_nodes,
+    walk_tensors,
+)
 
 MAX_FILES, MAX_FOLDERS = 1 << 17, 1 << 17
 
@@ -184,3 +193,90 @@ class Tree:
         _check_folders(parts)
         if any(below[: len(above)] == above for above, below in pairwise(parts)):
             raise CorruptionError("a tree names a path as a file and as a folder")
+
+
+def part_of(tree: Tree, paths: Collection[str]) -> Tree:
+    """Return the tree of some of a tree's files."""
+    return _numbered((entry, tree) for entry in tree.files or () if entry.path in paths)
+
+
+def renamed_files(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Return the tree of some of a tree's files, by their paths, under other ones."""
+    files = [replace(entry, path=names[entry.path]) for entry in tree.files or () if entry.path in names]
+    return _numbered((entry, tree) for entry in sorted(files, key=lambda entry: entry.path))
+
+
+def joined_trees(one: Tree, other: Tree) -> Tree:
+    """Return the tree of the files of two trees, which have no path in common."""
+    found = [(entry, tree) for tree in (one, other) for entry in tree.files or ()]
+    return _numbered(sorted(found, key=lambda pair: pair[0].path))
+
+
+def _numbered(files: Iterable[tuple[FileEntry, Tree]]) -> Tree:
+    """Number leaves anew through all files, in the order in which they are met."""
+    met: dict[tuple[int, int], int] = {}
+    leaves: list[Leaf] = []
+    entries = []
+    for entry, tree in files:
+
+        def number(index: int, tree: Tree = tree) -> int:
+            new = met.setdefault((id(tree), index), len(leaves))
+            if new == len(leaves):
+                leaves.append(tree.leaves[index])
+            return new
+
+        entries.append(replace(entry, node=renumber(entry.node, number)))
+    return Tree(tuple(leaves), files=tuple(entries))
+
+
+def is_in_the_way(path: str, others: Collection[str]) -> bool:
+    """Tell whether a path names a folder that one of the others needs as a file, or the other way round."""
+    above = {str(parent) for parent in PurePosixPath(path).parents}
+    return any(other in above or other.startswith(f"{path}/") for other in others)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Tell whether a path is a folder's, or the folder itself."""
+    return folder in (".", path) or path.startswith(f"{folder}/")
+
+
+def files_in(tree: Tree, names: Collection[str]) -> list[str]:
+    """Return the paths of a tree's files that were named, or lie in a folder that was."""
+    paths = [entry.path for entry in tree.files or ()]
+    return [path for path in paths if any(is_inside(path, name) for name in names)]
+
+
+def narrowed_tree(tree: Tree, names: Collection[str]) -> Tree:
+    """Return the tree of the files that are named or lie in named folders, or of such parts of a state."""
+    if tree.files is not None:
+        return part_of(tree, files_in(tree, names))
+    if "." in names:
+        return tree
+    kept: list[Value] = [[key, node] for key, node in children_of(tree.root) if str(key) in names]
+    return _with_root(tree, [int(NodeTag.DICT), kept])
+
+
+def part_alone(tree: Tree, name: str) -> Tree | None:
+    """Return what stands under a key of a state, or under several joined by dots, as a state of its own.
+
+    None where there is no such key; and where several lead to a single tensor, which no state is.
+    """
+    node, rest = tree.root, name
+    while rest:
+        below = [(str(key), child) for key, child in children_of(node)]
+        # A key may hold dots, so the longest that fits is taken.
+        fits = [found for found in below if f"{rest}.".startswith(f"{found[0]}.")]
+        if not fits:
+            return None
+        key, node = max(fits, key=lambda found: len(found[0]))
+        if rest != name and tensor_reference(node) is not None:
+            return None
+        rest = rest[len(key) + 1 :]
+    return _with_root(tree, node)
+
+
+def _with_root(tree: Tree, root: Value) -> Tree:
+    """Number the leaves anew that a part of a state's structure holds."""
+    met: dict[int, int] = {}
+    new = renumber(root, lambda index: met.setdefault(index, len(met)))
+    return Tree(tuple(tree.leaves[index] for index in met), root=new)

@@ -22,13 +22,8 @@ from mvcs.train.choice.search import NO_CANDIDATE
 _logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
-_LASTING = (
-    SNAP_BACK_REASON,
-    GRID_REASON,
-    NO_SUCH_MOMENT,
-    MOMENTS_REST,
-    WEIGHTS_REST,
-)  # of notes that concern commit after commit
+# of notes that concern commit after commit
+_LASTING = (SNAP_BACK_REASON, GRID_REASON, NO_SUCH_MOMENT, MOMENTS_REST, WEIGHTS_REST)
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 

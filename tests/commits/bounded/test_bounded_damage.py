@@ -10,9 +10,8 @@ import torch
 from mvcs import Repository
 from mvcs.errors import CorruptionError, LimitError, NotFoundError
 from mvcs.objects import cbor
-from mvcs.objects.chunk_grid import chunk_count
+from mvcs.objects.chunk_grid import DTYPES, chunk_count
 from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Form
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.structure import NodeTag

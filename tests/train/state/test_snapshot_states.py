@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.chunk_grid import DTYPES
 from mvcs.train.state.snapshot import HostBuffers
 
 # Some of what is copied here is new in torch.
