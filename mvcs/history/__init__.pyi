@@ -1,10 +1,7 @@
 from .commit_graph import Graph, Revision
-from .counting_graph import CountingGraph
-from .ending_packs import EndingPacks
+from .counting_graph import CountingGraph, EndingPacks, GraphNeeds
 from .filters import CommitFilter, When
-from .goals import goal_of
-from .needed_packs import GraphNeeds
-from .revisions import Resolver, split_revision_file
+from .revisions import Resolver, goal_of, split_revision_file
 
 __all__ = [
     "CommitFilter",

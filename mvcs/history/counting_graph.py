@@ -1,13 +1,69 @@
-"""Commits by the packs that end them and count: those that footers name may be gone, or never have come."""
+"""Commits by the packs that end them and count, and the packs that a commit needs.
 
-from collections.abc import Iterable
+A pack that a footer names may be gone, since the commit was ended anew, or may never have come.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
 
-from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history.commit_graph import Graph, Revision
-from mvcs.history.ending_packs import EndingPacks
 from mvcs.objects import ObjectId
-from mvcs.store import ObjectStore, pack_path, packs_if_moved
+from mvcs.refs import Marked, RefChange, RefRecord
+from mvcs.store import (
+    UNREADABLE_ERRORS,
+    VALUE_FOLDER,
+    Backend,
+    ObjectStore,
+    WrittenCommit,
+    pack_name,
+    pack_path,
+    packs_if_moved,
+    read_footer,
+)
+
+Ended = tuple[WrittenCommit, tuple[str, ...]]
+ATTEMPTS = 3
+NEAR = 64  # commits that are walked before those behind refs are
+
+
+@dataclass(frozen=True)
+class EndingPacks:
+    """What all packs of a store say of the commits that they end.
+
+    Attributes:
+        there: names of all packs.
+        ended: by commits: as each pack says that ends it, with the other packs it names.
+    """
+
+    there: frozenset[str]
+    ended: Mapping[ObjectId, list[Ended]]
+
+    @classmethod
+    def of(cls, backend: Backend) -> Self:
+        """Read the footers of all packs; those that cannot be read tell nothing."""
+        there = frozenset(name for path in backend.list(VALUE_FOLDER) if (name := pack_name(path)))
+        found: dict[ObjectId, list[Ended]] = defaultdict(list)
+        for name in sorted(there):
+            with suppress(*UNREADABLE_ERRORS):
+                footer = read_footer(backend, name)
+                for written in footer.commits[:1]:
+                    found[written.id].append((written, footer.needed))
+        return cls(there, found)
+
+    def whole(self, identifier: ObjectId) -> WrittenCommit | None:
+        """Return a commit as the first pack by name ends it of which all named packs are there, if any is."""
+        return next(self.all_whole(identifier), None)
+
+    def all_whole(self, identifier: ObjectId) -> Iterator[WrittenCommit]:
+        """Yield a commit as each pack ends it of which all named packs are there."""
+        for written, needed in self.ended.get(identifier, ()):
+            if self.there.issuperset((written.pack, *needed)):
+                yield written
 
 
 class CountingGraph(Graph):
@@ -111,3 +167,81 @@ class CountingGraph(Graph):
             written = self._store.backend.size(pack_path(name)) is not None
             (there if written else self._gone).add(name)
         return name in there
+
+
+class GraphNeeds:
+    """Tells which packs a commit and its history need, by the footers that end them."""
+
+    def __init__(self, store: ObjectStore, graph: Graph) -> None:
+        """Read from `store`; `graph` has its commits."""
+        self._store = store
+        self._graph = graph
+
+    def __call__(
+        self, target: RefRecord | RefChange, marked: Marked, *, moved: bool = True, exact: bool = True
+    ) -> set[str]:
+        """Return the packs that a target needs, as `PackNeeds` has it."""
+        if target.target is None:
+            return set()
+        for _ in range(ATTEMPTS if moved else 0):
+            # Commits may be ended anew, and what they left collected, while one looks.
+            with suppress(NotFoundError):
+                return self._told(target, target.target, marked, moved=moved, exact=exact)
+        return self._told(target, target.target, marked, moved=moved, exact=exact)
+
+    def _told(
+        self,
+        target: RefRecord | RefChange,
+        identifier: ObjectId,
+        marked: Marked,
+        *,
+        moved: bool,
+        exact: bool,
+    ) -> set[str]:
+        found, counting = set[str](), CountingGraph(self._store) if moved else self._graph
+        for revision in self._needed(target, identifier, marked):
+            # The record names the pack of its target; those of older commits are named by footers alone.
+            is_named = revision.id == identifier
+            one = revision if is_named else counting.load(revision.id, revision.written.pack)
+            written = one.written
+            found |= {written.pack, *self._store.catalog.look(written.pack).needed}
+            found.update(written.exact_packs if exact else ())
+        return found
+
+    def _needed(
+        self, target: RefRecord | RefChange, identifier: ObjectId, marked: Marked
+    ) -> Iterable[Revision]:
+        """Return the commits whose packs count, as the target has them end."""
+        known, before = self._graph.load(identifier, target.pack), marked.before
+        moved = before is not None and before.target == identifier and before.pack != target.pack
+        if not moved and target.pack in {None, known.written.pack}:
+            return self._beyond(known, marked)
+        # The history was ended anew: who marked it by other records marked the packs that it left.
+        anew = Graph(self._store)
+        return anew.walk([anew.load(identifier, target.pack)])
+
+    def _beyond(self, start: Revision, marked: Marked) -> Iterable[Revision]:
+        """Return the history of a commit that is not behind marked ones, or somewhat more."""
+        tip = {marked.before.target} if marked.before and marked.before.target else set[ObjectId]()
+        near = list(islice(self._graph.walk([start], without=tip), NEAR))
+        if len(near) < NEAR:
+            return near
+        behind = self._behind([*filter(None, [marked.before]), *marked.others()], start.id)
+        return () if start.id in behind else self._graph.walk([start], without=behind)
+
+    def _behind(self, marked: Collection[RefRecord], wanted: ObjectId) -> set[ObjectId]:
+        """Return what lies behind marked commits, as far as it can be read; no more once `wanted` is met."""
+        found = set[ObjectId]()
+        for record in marked:
+            if record.target is None or record.target in found:
+                continue
+            try:
+                for revision in self._graph.walk(
+                    [self._graph.load(record.target, record.pack)], without=found
+                ):
+                    found.add(revision.id)
+                    if revision.id == wanted:
+                        return found
+            except MvcsError:
+                continue  # the rest counts as unmarked
+        return found

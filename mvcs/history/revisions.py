@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from typing import Literal
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
 from mvcs.history.commit_graph import Graph, Revision
-from mvcs.history.goals import goal_of
 from mvcs.objects import MIN_PREFIX, ObjectId, is_prefix, is_whole, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 
@@ -29,8 +29,18 @@ _FILE = re.compile(r"(?P<rev>(?:step:|best:(?:(?:min|max):)?+)?+[^:]*):(?P<file>
 _RANGE = re.compile(r"(?P<left>.*?)\.{2,3}(?P<right>(?![./]).*)", re.DOTALL)
 MAX_BACK = 10_000_000
 _WORDS, _SLIP = ("step", "best"), 0.7  # a letter too many, too few or swapped
-
 Lookup = Callable[[str], list[tuple[ObjectId, str]]]
+Goal = Literal["min", "max"]
+# What a word is not certain to say in every field it is used in (score, distance, time) stands in neither.
+_UP = re.compile(
+    r"accuracy|acc|auc|auroc|auprc|bleu|chrf|dice|f1|iou|map|mcc|meteor|miou|mrr|ndcg|pearson|precision|psnr|r2"
+    r"|recall|rewards?|rougel?|spearman|ssim"
+)
+_DOWN = re.compile(
+    r"cer|crps|eer|err|errors?|excess|fid|loss(es)?|lpips|mae|mape|mse|nll|perplexity|ppl|rmse|wer"
+)
+# What turns a word round, as in neg_mean_squared_error and 1-accuracy.
+_TURNS = re.compile(r"neg|negative|minus|inv|inverse")
 
 
 def split_revision_file(text: str) -> tuple[str, str] | None:
@@ -380,3 +390,23 @@ def _refuse_more_than_one_commit(text: str) -> None:
         raise UsageError(
             f"'{text}' names a file, and a commit is wanted here", hint=f"leave out ':{found[1]}'"
         )
+
+
+def goal_of(name: str) -> Goal | None:
+    """Return whether a metric is better high or low; None where its name says neither, or both.
+
+    Only whole words count: they end where anything but a letter or digit stands, or at a capital after a
+    small letter; digits at the end of a word may be left away, as in `acc5`.
+    """
+    words = _words(name)
+    up, down, turned = (any(map(kind.fullmatch, words)) for kind in (_UP, _DOWN, _TURNS))
+    if up == down or turned or re.match(r"1\W", name):
+        return None
+    return "max" if up else "min"
+
+
+def _words(name: str) -> list[str]:
+    parts = re.findall(r"[^\W_]+", name)
+    parts += [word for part in parts for word in re.findall(r"[A-Z]*[^A-Z]+|[A-Z]+", part)]
+    words = [part.lower() for part in parts]
+    return words + [bare for word in words if (bare := word.rstrip("0123456789")) != word]

@@ -1,13 +1,8 @@
-from . import head_log, place
-from .background_compaction import BackgroundCompaction, forget_background
-from .compaction_steps import CompactionSteps, Step, packs_to_go_on_with
-from .damaged_packs import known_damaged, note_checked, note_damaged
+from . import place
+from .compactions import BackgroundCompaction, CompactionSteps, Step, forget_background, packs_to_go_on_with
 from .exported_files import ExportLanding, Exports, stamps_of_files
 from .findings import Findings, save_findings
-from .foreign_files import foreign_files_note
-from .git_folder import ignore_note
-from .head import HEAD, Head, mend_advice, read_head, write_head
-from .head_log import MOVED_FROM, HeadLog, Move
+from .head import HEAD, HEAD_LOG, MOVED_FROM, Head, HeadLog, Move, mend_advice, read_head, write_head
 from .journal import Journal, JournalRemains, journal_remains, packs_at_work, packs_on_record
 from .place import (
     INCOMING_FOLDER,
@@ -16,8 +11,11 @@ from .place import (
     check_place,
     describe_damaged,
     find,
+    foreign_files_note,
+    ignore_note,
     initialise,
     is_begun,
+    is_known_file,
     is_new,
     keep_described,
     named_where,
@@ -28,14 +26,14 @@ from .records import RECORDS_FOLDER, LocalRecords
 from .restore_rates import MeasuredRates, known_rates, remember_rates
 from .sampling import Sample
 from .seen_refs import SEEN_REFS, SeenRefs
-from .settings_shown import shown_setting
 from .store_description import Description
-from .store_watch import StoreWatch
+from .store_watch import StoreWatch, known_damaged, note_checked, note_damaged
 from .trust import TRUSTED_FILE, Trust
-from .user_config import UserConfig
+from .user_config import UserConfig, shown_setting
 
 __all__ = [
     "HEAD",
+    "HEAD_LOG",
     "INCOMING_FOLDER",
     "MOVED_FROM",
     "RECORDS_FOLDER",
@@ -67,10 +65,10 @@ __all__ = [
     "find",
     "foreign_files_note",
     "forget_background",
-    "head_log",
     "ignore_note",
     "initialise",
     "is_begun",
+    "is_known_file",
     "is_new",
     "journal_remains",
     "keep_described",

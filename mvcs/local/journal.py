@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import StorageError
-from mvcs.local.compaction_steps import packs_to_go_on_with
+from mvcs.local.compactions import packs_to_go_on_with
 from mvcs.local.records import RECORDS_FOLDER
 from mvcs.local_files import (
     JOURNAL,

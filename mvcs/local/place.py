@@ -1,8 +1,11 @@
 """Where a repository lies: the local side in `.mvcs`, and the store, which may be elsewhere and shared."""
 
+import os
 import pathlib
+import re
 import secrets
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,9 +18,9 @@ from mvcs.errors import (
     StorageError,
     UnsupportedFormatError,
     UsageError,
+    some_of,
 )
-from mvcs.local.head import HEAD, write_head
-from mvcs.local.head_log import HeadLog
+from mvcs.local.head import HEAD, HeadLog, write_head
 from mvcs.local.records import RECORDS_FOLDER
 from mvcs.local.store_description import (
     DEFAULT_BRANCH,
@@ -27,12 +30,30 @@ from mvcs.local.store_description import (
     remembered,
 )
 from mvcs.local.trust import TRUSTED_FILE, Trust
-from mvcs.local_files import real_path
+from mvcs.local_files import FOLDER, SCRATCH, maker_of, read_file, real_path
 from mvcs.memory import Budget
-from mvcs.store import Backend, check_address, probe_exclusive_create, refuse_changes, refuse_upgraded
+from mvcs.store import (
+    EXACT_FOLDER,
+    TEMPORARY_FOLDER,
+    VALUE_FOLDER,
+    Backend,
+    check_address,
+    probe_exclusive_create,
+    refuse_changes,
+    refuse_upgraded,
+)
 
 LOCAL = ".mvcs"
 INCOMING_FOLDER = "incoming"
+# As `docs/format/README.md` lists them: of the store, and of the clone that may lie in the same folder.
+_STORE_FILES = {"mvcs.json", "packs", "exact", "tmp", "refs", "retention", "format", "gc", "merged"}
+_CLONE_FILES = {"HEAD", "config.toml", "config.lock", "incoming", "local", "index", "index.lock", "cache"}
+_KNOWN_FILES = _STORE_FILES | _CLONE_FILES | {"failures.log", "damaged", ".mvcs", ".gitignore"}
+_PREFIX = re.compile("[0-9a-f]{2}")
+_SHOWN = 3
+LINE = ".mvcs/"
+_MAX_BYTES = 1 << 20
+_KNOWN = {form + end for form in (".mvcs", "/.mvcs", "**/.mvcs") for end in ("", "/")}
 
 
 @dataclass(frozen=True)
@@ -391,3 +412,62 @@ def open_described(
     description = _opened(backend, url) if project is None else _describe(backend, project)
     backend.exclusive = description.exclusive
     return backend, description
+
+
+def foreign_files_note(backend: Backend) -> str | None:
+    """Return what to say of foreign files and folders where a store is made; None when there are none.
+
+    Raises:
+        StorageError: the place cannot be listed.
+    """
+    names = _foreign(backend)
+    if not names:
+        return None
+    shown = some_of([f"'{name}'" for name in names], _SHOWN)
+    noun = "file or folder" if len(names) == 1 else "files and folders"
+    return f"'{backend.url}' holds {len(names)} {noun} that mvcs did not make ({shown}); they are left alone"
+
+
+def _foreign(backend: Backend) -> list[str]:
+    found = [name for name in backend.children("") if not is_known_file(name)]
+    found += [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if _is_odd(name)]
+    for folder in (VALUE_FOLDER, EXACT_FOLDER):
+        found += [f"{folder}/{name}" for name in backend.children(folder) if not _PREFIX.fullmatch(name)]
+    return found
+
+
+def _is_odd(name: str) -> bool:
+    return maker_of(name) is None and maker_of(name, FOLDER) is None
+
+
+def is_known_file(name: str) -> bool:
+    """Tell whether mvcs may have made what has a name at the top of a store, or of a clone."""
+    is_listed = name in _KNOWN_FILES or name.startswith("lineage.sqlite")
+    return is_listed or bool(maker_of(name) or maker_of(name, SCRATCH))
+
+
+def ignore_note(top: pathlib.Path) -> str | None:
+    """Return how to keep the store of a working folder out of git; None where git has no part in it."""
+    folder = pathlib.Path(os.path.abspath(top))  # noqa: PTH100 - links stay
+    root = next((above for above in (folder, *folder.parents) if (above / ".git").exists()), None)
+    if root is None or any(map(_is_ignored, _lists(folder, root))):
+        return None
+    target = shlex.quote(str(root / ".gitignore"))
+    return f"git has this folder too, and would take the store along; to keep it out: echo {LINE} >> {target}"
+
+
+def _lists(folder: pathlib.Path, root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield the files that may tell git to leave the store out."""
+    yield root / ".git" / "info" / "exclude"
+    for above in (folder, *folder.parents):
+        yield above / ".gitignore"
+        if above == root:
+            return
+
+
+def _is_ignored(path: pathlib.Path) -> bool:
+    try:
+        text = (read_file(path, _MAX_BYTES) or b"").decode("utf-8", "replace")
+    except StorageError:
+        return False
+    return any(line.strip() in _KNOWN for line in text.splitlines())

@@ -1,7 +1,8 @@
 """What a clone remembers of looking at its store: how far it came in turn, since when, what was damaged.
 
-Commits ask it, entry by entry: what was found damaged they don't lean on. It tells `damaged_packs`, from
-which fetches mend. What one commit finds anew, `damage_found` in the room of commits tells.
+Commits ask it, entry by entry: what was found damaged they don't lean on. Packs that fsck, fetch, push or a
+commit found damaged are what the next fetch hashes, and brings again. What one commit finds anew,
+`damage_found` in the room of commits tells.
 """
 
 import datetime as dt
@@ -9,11 +10,13 @@ import pathlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 
-from mvcs.local.damaged_packs import known_damaged, note_damaged
+from mvcs.errors import MvcsError
 from mvcs.local.records import LocalRecords
-from mvcs.reports import LookReport
+from mvcs.refs import now_microseconds
+from mvcs.reports import FsckReport, LookReport
 from mvcs.store import (
     EXACT_FOLDER,
     VALUE_FOLDER,
@@ -29,6 +32,7 @@ from mvcs.store import (
 SUBJECT = "looked"
 SHARE = 100  # of the bytes that commits hash, one in so many is read in turn
 _MOST_PLACES, _MOST_NUMBER = 1 << 16, 1 << 40
+DAMAGED = "damaged"
 
 
 class StoreWatch:
@@ -151,3 +155,25 @@ def _by_path(places: Iterable[ChunkPlace]) -> dict[str, list[int]]:
     for name, exact, offset in sorted(places)[:_MOST_PLACES]:
         found[pack_path(name, exact=exact)].append(offset)
     return found
+
+
+def known_damaged(local: pathlib.Path | None) -> set[str]:
+    """Return the names of packs that were found damaged and not mended since."""
+    return set(LocalRecords(local).read(DAMAGED))
+
+
+def note_damaged(local: pathlib.Path | None, found: Iterable[str], mended: Iterable[str] = ()) -> None:
+    """Remember when packs were found damaged, and forget those that are whole; it may fail."""
+    with suppress(MvcsError), LocalRecords(local).change(DAMAGED) as record:
+        for name in mended:
+            record.pop(name, None)
+        for name in found:
+            record.setdefault(name, now_microseconds())
+
+
+def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:
+    """Remember what a check of all packs found."""
+    subjects = (problem.subject for problem in report.problems)
+    paths = (path for path in subjects if path.startswith(f"{VALUE_FOLDER}/"))
+    found = {name for path in paths if (name := pack_name(path))}
+    note_damaged(local, found, known_damaged(local) - found)

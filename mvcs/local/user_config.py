@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mvcs.addresses import holds_secret
+from mvcs.addresses import HIDDEN, holds_secret, names_secret, tells_secret, without_secrets
 from mvcs.config import CREDENTIALS, EMAIL
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.local_files import real_path
@@ -107,3 +107,12 @@ class UserConfig:
                 )
             found[key] = values
         return found
+
+
+def shown_setting(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boolean
+    """Return a value without the secrets that a person wrote into the file by hand."""
+    name = key.rpartition(".")[2]
+    is_option = key.startswith(("store.", "remote.")) and name != "url"
+    if is_option and (names_secret(name) or tells_secret(value)):
+        return HIDDEN
+    return without_secrets(value) if isinstance(value, str) else value

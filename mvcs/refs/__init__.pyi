@@ -1,4 +1,3 @@
-from .annotation_check import check_note, check_tag
 from .damage import (
     UNREADABLE,
     DamagedRecord,
@@ -10,8 +9,7 @@ from .damage import (
     recordless_error,
 )
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
-from .notes import later_metrics, notes_of
-from .record import RefChange, RefRecord
+from .record import RefChange, RefRecord, check_note, check_tag
 from .record_files import ref_folder
 from .refstore import (
     HEADS,
@@ -19,10 +17,13 @@ from .refstore import (
     REMOTES,
     TAGS,
     RefStore,
+    RolledBackError,
+    later_metrics,
+    notes_of,
     now_microseconds,
+    record_mark,
+    update_behind,
 )
-from .remembered_refs import RolledBackError, record_mark
-from .same_target import update_behind
 from .writer_duties import TAKEN_BACK, GoingError, Marked
 
 __all__ = [

@@ -3,15 +3,17 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import (
     ConflictError,
+    CorruptionError,
     MvcsError,
     StorageError,
     UnsupportedFormatError,
 )
-from mvcs.objects import is_record_name, record_name, record_number
+from mvcs.objects import Note, ObjectId, is_record_name, record_name, record_number, short_id
 from mvcs.refs.damage import (
     KEPT_RECORDS,
     UNREAD,
@@ -26,7 +28,6 @@ from mvcs.refs.damage import (
 from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import RefChange, RefRecord
 from mvcs.refs.record_files import RecordFiles, ref_folder
-from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
 from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, Marked, PackNeeds, WriterDuties
 from mvcs.store import Backend, refuse_changes
 
@@ -37,6 +38,26 @@ GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
 def now_microseconds() -> int:
     """Return the time in microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1000
+
+
+class RolledBackError(CorruptionError):
+    """A ref stands at an older record than was seen before, or at another one of that number."""
+
+
+class RefMemory(Protocol):
+    """Remembers the newest record of each ref that was ever seen. Losing it loses no more than the check."""
+
+    def seen(self, kind: str, name: str) -> tuple[int, str] | None:
+        """Return number and mark of the newest record that was seen; None when none was."""
+
+    def saw(self, kind: str, name: str, record: RefRecord, *, wrote: bool = False) -> None:
+        """Remember a record that is newer than what was seen; at once when this process `wrote` it."""
+
+    def missed(self, error: RolledBackError) -> None:
+        """Tell a person, once, what whoever only reads goes on in spite of."""
+
+    def how_to_forget(self) -> str:
+        """Return what a person does to go on from what is there."""
 
 
 class RefStore:
@@ -381,3 +402,55 @@ def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int
         hint=f"copy '{ref_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
         f"to continue from what is there, {memory.how_to_forget()}",
     )
+
+
+def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:
+    """Return the notes of a commit, oldest first; `tell` hears of those that are damaged."""
+    notes = []
+    for found in refs.row(NOTES, commit.hex()):
+        if isinstance(found, RefRecord):
+            notes.append(Note.decode(found.content))
+        elif not found.passed_over:
+            tell(f"a note on {short_id(commit)} is left out: {found.error.message}")
+    return notes[::-1]
+
+
+def later_metrics(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, float]:
+    """Return the metrics that notes add to a commit; a later note wins, `tell` hears of damaged ones."""
+    return {name: value for note in notes_of(refs, commit, tell) for name, value in note.metrics}
+
+
+def update_behind(
+    refs: RefStore, kind: str, name: str, expected: FoundRecord | None, change: RefChange
+) -> RefRecord:
+    """Write the next record of a ref, also behind records with the target that `expected` has.
+
+    Where packs moved, a ref got a record with the same target and another pack.
+
+    Raises:
+        ConflictError: another writer was first, and the ref names something else.
+        GoingError: what it leads to is being deleted.
+        MvcsError: as of `RefStore.update`.
+    """
+    while True:
+        try:
+            return refs.update(kind, name, expected, change)
+        except GoingError:
+            raise  # a record that says the same was written to take ours back
+        except ConflictError:
+            newest = refs.newest(kind, name)
+            if newest is None or not isinstance(expected, RefRecord) or newest.number <= expected.number:
+                raise
+            if newest.target is None or (newest.target, newest.content) != (
+                expected.target,
+                expected.content,
+            ):
+                raise
+            expected = newest
+
+
+def record_mark(record: RefRecord) -> str:
+    """Return what tells a record from another one of its number."""
+    return record.digest.hex()[:16]

@@ -1,16 +1,21 @@
-from .carried_drops import carry_drops
-from .data_drops import DataDrop, DataDrops, record_drops, record_there, told_of
-from .dropped import dropped_why, explained, said_of
-from .drops import Drop, DropLog, DropRecord, drops_row
-from .exact_layers import drop_layers, try_drop_old_layers
+from .dropped import carry_drops, dropped_why, explained, said_of
+from .drops import (
+    DataDrop,
+    DataDrops,
+    Drop,
+    DropLog,
+    DropRecord,
+    drops_row,
+    record_drops,
+    record_there,
+    told_of,
+)
+from .exact_layers import drop_layers, has_exact_layer, layer_bytes, record_absent, try_drop_old_layers
 from .facts import Source
-from .missing_data import GONE, dropped_before
 from .pins import PinRecord, pin, pins_row, unpin
-from .plan import Plan, Ruling, commit_names
+from .plan import GONE, Plan, Ruling, commit_names, dropped_before
 from .record_row import RecordRow
-from .rule_words import RuleWords, parse_age, rules_from
-from .rules import Keeps, Layer, Rule, RuleRecord, rules_row, set_rules
-from .stored_layers import has_exact_layer, layer_bytes, record_absent
+from .rules import Keeps, Layer, Rule, RuleRecord, RuleWords, parse_age, rules_from, rules_row, set_rules
 
 __all__ = [
     "GONE",

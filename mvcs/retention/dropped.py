@@ -1,15 +1,16 @@
 """What is said of dropped data: when they went, by which rules, and which commit near theirs is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, Tree, short_id
 from mvcs.refs import RefStore
-from mvcs.retention.data_drops import DataDrop, DataDrops
+from mvcs.retention.drops import DataDrop, DataDrops, record_drops, record_there
 from mvcs.retention.facts import Source, survey
-from mvcs.retention.plan import commit_names, nearest_there
+from mvcs.retention.plan import commit_names, named, nearest_there
 from mvcs.retention.rules import Layer, rules_row, time_text
 from mvcs.store import Backend, ObjectStore
 
@@ -44,9 +45,9 @@ def explained(
         graph = Graph(store.apart())
         surveyed = survey(Source(store.backend, graph, RefStore(store.backend)), ())
         names = commit_names(surveyed, first)
-        name = _named(revision.id, names)
+        name = named(revision.id, names)
         near = nearest_there(revision, surveyed, drops, first)
-        hint = f"the nearest commit that is there is {_named(near.id, names)}; {hint}"
+        hint = f"the nearest commit that is there is {named(near.id, names)}; {hint}"
     return DroppedDataError(f"the data of commit {name} were dropped {_when(store.backend, drop)}", hint=hint)
 
 
@@ -58,11 +59,6 @@ def said_of(backend: Backend, drop: DataDrop, *, left: bool) -> str:
         return f"{said}; they are gone from this store"
     back = f"'mvcs retention pin {short}', then 'mvcs retention apply', brings them back for good"
     return f"{said}; they are still there, until 'mvcs gc' deletes what nothing keeps: {back}"
-
-
-def _named(commit: ObjectId, names: Mapping[ObjectId, str]) -> str:
-    name, short = names.get(commit), short_id(commit)
-    return short if name is None or name == short else f"{name} ({short})"
 
 
 def _when(backend: Backend, drop: DataDrop) -> str:
@@ -78,3 +74,17 @@ def dropped_why(backend: Backend, drop: DataDrop) -> str:
             kept = ", ".join(rule.text for rule in rules_row(backend).load(drop.rules).of(Layer.DATA))
             return f"no rule kept it (the rules then, record {drop.rules}: {kept})"
     return drop.why
+
+
+def carry_drops(source: Backend, target: Backend, commits: Iterable[ObjectId], author: str) -> None:
+    """Record in a store what another says of commits that came from there, before any ref names them.
+
+    What was dropped over there is on record here; what was dropped here and came with its data is back. The
+    numbers of rules mean something in their own store alone, so their text goes along.
+    """
+    there, here = DataDrops.of(source), DataDrops.of(target)
+    names = list(commits)
+    gone = (drop for name in names if (drop := there.get(name)) is not None and here.get(name) is None)
+    told = (replace(drop, rules=None, why=dropped_why(source, drop)) for drop in gone)
+    record_drops(target, told, author)
+    record_there(target, [name for name in names if here.get(name) is not None and there.get(name) is None])

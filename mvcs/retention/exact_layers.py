@@ -5,24 +5,26 @@ Those of a deleted branch that no other keeps go as well.
 A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from mvcs.errors import MvcsError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.refs import HEADS, DamagedRecord, RefRecord, RefStore, now_microseconds
+from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
 from mvcs.retention.drops import FOLDER, Drop, DropLog
-from mvcs.retention.facts import Source
-from mvcs.retention.kept_layers import SEARCHED, KeptLayers, tips_of
+from mvcs.retention.facts import Source, survey
 from mvcs.retention.plan import Ruling, has_ruling
-from mvcs.retention.rules import Layer
-from mvcs.store import Backend, exact_packs, pack_path, refuse_changes
+from mvcs.retention.policy import judge, kept_anywhere
+from mvcs.retention.rules import Keeps, Layer, Rule
+from mvcs.store import EXACT_FOLDER, Backend, exact_packs, pack_name, pack_path, refuse_changes
 
 KeptNow = Callable[[], Collection[ObjectId]]
 """Tells which commits keep their layer, looked up when it is called."""
 RULES, PINS = "rules", "pins"  # folders beside that of drops
+SEARCHED = 256  # commits
+_NEAR = frozenset({Keeps.LAST, Keeps.TAGGED})  # rules that name what they keep, however old it is
 
 
 def drop_old_layers(source: Source, kept: int) -> list[ObjectId]:
@@ -162,3 +164,114 @@ def try_drop_old_layers(source: Source, kept: int) -> MvcsError | None:
     except MvcsError as error:
         return error
     return None
+
+
+@dataclass(frozen=True)
+class KeptLayers:
+    """The commits that keep their exact layer, as far as was looked.
+
+    Attributes:
+        commits: those that keep it.
+        packs: the packs of these layers, as far as they are known.
+        judged: the commits of which it is known whether they keep it; None where it is of all.
+    """
+
+    commits: Collection[ObjectId]
+    packs: frozenset[str]
+    judged: Collection[ObjectId] | None
+
+    @classmethod
+    def of(cls, source: Source, ruling: Ruling, kept: int) -> "KeptLayers":
+        """Judge the newest commits.
+
+        Args:
+            source: the store, its history, and what rules go by, pins included.
+            ruling: the rules and pins in force.
+            kept: how many bounded commits of each branch keep their layer where no rule says so.
+
+        Raises:
+            MvcsError: something cannot be read, or a rule cannot be applied: then nothing may go.
+        """
+        rules = ruling.of_layer(Layer.EXACT)
+        return cls._by_rules(source, rules) if rules else cls._by_number(source, kept)
+
+    @classmethod
+    def _by_rules(cls, source: Source, rules: Sequence[Rule]) -> "KeptLayers":
+        # What is not among the best of some commits is not among the best of all.
+        surveyed = survey(source, rules, SEARCHED)
+        verdicts = judge(rules, surveyed.history)
+        stay = {key for key, verdict in verdicts.items() if verdict.keeps}
+        stay |= kept_anywhere(rules, surveyed.history)
+        known = {**surveyed.pointed, **surveyed.revisions}
+        packs = _packs(known[key] for key in stay & known.keys())
+        certain = surveyed.complete or all(rule.kind in _NEAR for rule in rules)
+        return cls(stay, packs, None if certain else verdicts.keys())
+
+    @classmethod
+    def _by_number(cls, source: Source, kept: int) -> "KeptLayers":
+        graph, refs = source.graph, source.refs
+        tips = tips_of(graph, refs, HEADS)
+        lines = [_newest_bounded(graph, tip, kept) for tip in tips]
+        newest = [revision for found, _ in lines for revision in found]
+        stay = [*newest, *tips_of(graph, refs, TAGS)]
+        certain = all(complete for _, complete in lines)
+        judged = None if certain else {it.id for it in islice(graph.walk(tips), SEARCHED)}
+        return cls({*source.pins, *(it.id for it in stay)}, _packs(stay), judged)
+
+    def lets_go(self, commit: ObjectId) -> bool:
+        """Tell whether nothing keeps the layer of a commit, be it in sight or not."""
+        return commit not in self.commits and (self.judged is None or commit in self.judged)
+
+
+def tips_of(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
+    """Return the commits that refs of a kind name.
+
+    Raises:
+        CorruptionError: the newest record of one is damaged, so that nobody can tell what it keeps.
+    """
+    records = refs.survey(kind).required().values()
+    return [graph.load(record.target, record.pack) for record in records if record.target is not None]
+
+
+def _packs(revisions: Iterable[Revision]) -> frozenset[str]:
+    return frozenset(name for revision in revisions for name in revision.written.exact_packs)
+
+
+def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> tuple[list[Revision], bool]:
+    """Return the newest bounded commits of a line, and whether there are no more of them to find."""
+    line = graph.first_parents(tip)
+    bounded = (revision for revision in islice(line, SEARCHED) if revision.written.exact_packs)
+    found = list(islice(bounded, kept))
+    return found, len(found) >= kept or next(line, None) is None
+
+
+def layer_bytes(backend: Backend, revisions: Iterable[Revision]) -> int:
+    """Return the bytes of what is there of the exact layers of commits."""
+    names = {name for revision in revisions for name in revision.written.exact_packs}
+    if not names:
+        return 0
+    return sum(size for path, size in backend.sizes(EXACT_FOLDER).items() if pack_name(path) in names)
+
+
+def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
+    """Note which packs of exact layers a transfer left behind, so that fsck over there does not miss them.
+
+    A pack that lies there is never noted, whoever says that it is a commit's.
+    """
+    bounded = [revision for revision in revisions if revision.written.exact_packs]
+    if not bounded:
+        return
+    present, time = exact_packs(backend), now_microseconds()
+    drops = (
+        Drop(revision.id, tuple(name for name in revision.written.exact_packs if name not in present), time)
+        for revision in bounded
+    )
+    absent = tuple(drop for drop in drops if drop.packs)
+    if absent:
+        DropLog(backend).append(absent)
+
+
+def has_exact_layer(backend: Backend, revision: Revision) -> bool:
+    """Tell whether every pack of a bounded commit's exact layer is there."""
+    packs = revision.written.exact_packs
+    return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 from mvcs.errors import ConflictError, NotFoundError
 from mvcs.history import Revision
 from mvcs.objects import ObjectId, short_id
-from mvcs.retention.data_drops import DataDrops
+from mvcs.retention.drops import DataDrops
 from mvcs.retention.facts import Source, Survey, survey
-from mvcs.retention.missing_data import GONE, dropped_before
 from mvcs.retention.pins import pinned, pins_row
 from mvcs.retention.policy import Verdict, judge, keeps_nothing, unmatched
-from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_of, rules_row
+from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_row
 from mvcs.store import Backend, exact_packs
+
+GONE = ", and are gone"
+_ENDS = 2  # so many have nothing between them
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Ruling:
 
     def of_layer(self, layer: Layer) -> Sequence[Rule]:
         """Return the rules of one layer."""
-        return rules_of(self.rules, layer)
+        return () if self.rules is None else self.rules.of(layer)
 
     def with_rules(self, layer: Layer, rules: Sequence[Rule]) -> "Ruling":
         """Return what would be in force with other rules of one layer."""
@@ -225,3 +227,24 @@ def _nearest(revision: Revision, there: Sequence[Revision], surveyed: Survey) ->
     if step is not None and stepped:
         return min(stepped, key=lambda it: abs((it.commit.step or 0) - step))
     return min(there, key=lambda it: abs(order[it.id] - order.get(revision.id, 0)))
+
+
+def dropped_before(commits: Sequence[ObjectId], names: Mapping[ObjectId, str], now: str) -> list[str]:
+    """Say it of each commit, or of many at once.
+
+    Args:
+        commits: the newest first.
+        names: what they are called.
+        now: what became of their data.
+    """
+    if len(commits) <= _ENDS:
+        return [f"the data of {short_id(key)} were dropped before{now}" for key in commits]
+    ends = " to ".join(named(key, names) for key in (commits[0], commits[-1]))
+    return [f"the data of {len(commits)} commits, {ends}, were dropped before{now}"]
+
+
+def named(commit: ObjectId, names: Mapping[ObjectId, str]) -> str:
+    """Return what people call a commit, and its id where that is something else."""
+    short = short_id(commit)
+    name = names.get(commit, short)
+    return short if name == short else f"{name} ({short})"

@@ -13,7 +13,7 @@ from mvcs import Repository
 from mvcs.compaction.storing_anew import StoringAnew
 from mvcs.errors import ConflictError, CorruptionError, StorageError
 from mvcs.local import CompactionSteps
-from mvcs.local.compaction_steps import Step
+from mvcs.local.compactions import Step
 from tests.compaction.histories import (
     History,
     begun,

@@ -13,8 +13,7 @@ from mvcs.objects.tensors import Blob, ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
-from mvcs.retention.data_drops import DataDrop
-from mvcs.retention.drops import Drop, DropRecord
+from mvcs.retention.drops import DataDrop, Drop, DropRecord
 from mvcs.retention.pins import PinRecord
 from mvcs.retention.rules import Keeps, Layer, Rule, RuleRecord
 from mvcs.store.condemned.record import CondemnedRecord, Standing

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from mvcs.errors import UsageError
-from mvcs.history.dates import Span
+from mvcs.history.filters import Span
 
 NOW = dt.datetime(2026, 3, 31, 12, 30, tzinfo=dt.UTC).astimezone()
 

@@ -12,9 +12,8 @@ from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
 from mvcs.local import (
     Trust,
-    damaged_packs,
     exported_files,
-    head_log,
+    head,
     seen_refs,
     store_description,
     store_watch,
@@ -66,10 +65,10 @@ def test_what_is_a_cache_is_done_without(work: Path, name: str, odd: Callable[[P
 
 
 SUBJECTS = [
-    damaged_packs.SUBJECT,
+    store_watch.DAMAGED,
     store_description.SUBJECT,
     exported_files.SUBJECT,
-    head_log.SUBJECT,
+    head.HEAD_LOG,
     lineage_record.SUBJECT,
     runs.SUBJECT,
     seen_refs.SEEN_REFS,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import MAX_NUMBER, cbor
 from mvcs.objects.ids import ObjectId, checksum
-from mvcs.refs.annotation_check import check_note, check_tag
-from mvcs.refs.record import MAX_RECORD, RefRecord
+from mvcs.refs.record import MAX_RECORD, RefRecord, check_note, check_tag
 from tests.format import examples
 
 RECORD = examples.RECORD

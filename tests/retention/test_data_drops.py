@@ -8,8 +8,7 @@ from mvcs import Repository
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.sealed_records import record_name
 from mvcs.retention import Keeps, Layer, Rule, carry_drops, set_rules
-from mvcs.retention.data_drops import DATA, DataDrop, DataDrops, record_drops
-from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog
+from mvcs.retention.drops import DATA, FOLDED, FOLDER, DataDrop, DataDrops, Drop, DropLog, record_drops
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.upgrades import DROPPED_DATA, has_upgrade

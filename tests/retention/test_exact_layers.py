@@ -303,7 +303,6 @@ def test_after_a_commit_head_keeps_its_layer_as_when_rules_are_applied(repo):
 
 
 def test_a_layer_that_came_back_stays_where_a_rule_may_keep_it_out_of_sight(repo, monkeypatch):
-    monkeypatch.setattr("mvcs.retention.kept_layers.SEARCHED", 2)
     monkeypatch.setattr("mvcs.retention.exact_layers.SEARCHED", 2)
     commit(repo, 0)
     backend, *_ = opened(repo)
@@ -320,8 +319,7 @@ def test_a_layer_that_came_back_stays_where_a_rule_may_keep_it_out_of_sight(repo
 @pytest.fixture
 def short_sighted(monkeypatch):
     """Look at 4 commits after each commit, as else at 256."""
-    for module in ("kept_layers", "exact_layers"):
-        monkeypatch.setattr(f"mvcs.retention.{module}.SEARCHED", 4)
+    monkeypatch.setattr("mvcs.retention.exact_layers.SEARCHED", 4)
 
 
 def begin_with_a_deleted_branch(repo):

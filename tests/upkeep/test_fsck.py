@@ -11,8 +11,7 @@ from mvcs import Repository
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES
-from mvcs.refs.refstore import RefChange
-from mvcs.refs.remembered_refs import RolledBackError
+from mvcs.refs.refstore import RefChange, RolledBackError
 from mvcs.reports import as_size
 from mvcs.ui.terminal.progress import NotesOnly
 from tests.cli import hostile

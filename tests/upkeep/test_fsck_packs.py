@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.local.damaged_packs import known_damaged
+from mvcs.local.store_watch import known_damaged
 from mvcs.store.packs.pack import Tail
 from mvcs.ui.checkouts import checked
 from mvcs.ui.terminal.screen import Screen

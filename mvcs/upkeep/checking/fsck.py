@@ -1,16 +1,14 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
 import pathlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, raise_if_denied, some_of
 from mvcs.history import CountingGraph, Graph, Revision
-from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
-from mvcs.local_files import SCRATCH, maker_of
+from mvcs.local import HEAD_LOG, HeadLog, LocalRecords, SeenRefs, StoreWatch, is_known_file
 from mvcs.objects import ObjectId, Tree, is_record_name, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
@@ -22,7 +20,6 @@ from mvcs.store import (
     EXACT_FOLDER,
     FETCH_HINT,
     KNOWN,
-    TEMPORARY_FOLDER,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
@@ -38,12 +35,6 @@ SAID = 72  # characters of a message
 _LAYER = "exact layer"
 _ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
 NAMED = 4
-# As `docs/format/README.md` lists them: of the store, and of the clone that may lie in the same folder.
-_STORE = {DESCRIPTION_FILE, VALUE_FOLDER, EXACT_FOLDER, TEMPORARY_FOLDER}
-_STORE |= {"refs", "retention", "format", "gc", "merged"}
-_CLONE = {"HEAD", "config.toml", "config.lock", "incoming", "local", "index", "index.lock", "failures.log"}
-_CLONE |= {"cache", "damaged", ".gitignore"}
-_LINEAGE = "lineage.sqlite"
 _RECORDS = ("retention/drops", "format")  # of other folders later versions may say what lies there
 
 
@@ -124,11 +115,11 @@ class Fsck:
     def remembered(self, local: pathlib.Path) -> None:
         """Check what a clone alone remembers."""
         for subject, error in LocalRecords(local).damaged():
-            if subject == head_log.SUBJECT:
+            if subject == HEAD_LOG:
                 self._report("HEAD", "reflog", error)
             else:  # a power cut may take what was written last of it
                 self.notes.append(f"{error.message}; what it remembered is forgotten")
-        doubt = head_log.HeadLog(local).doubt(0)
+        doubt = HeadLog(local).doubt(0)
         if doubt is not None:
             self.notes.append(f"{doubt}; 'mvcs gc' keeps every commit until that is past its grace")
 
@@ -417,21 +408,11 @@ class DataCheck:
 
 def strays(backend: Backend) -> str | None:
     """Return what is worth knowing of files that are none of a store; nothing where there are none."""
-    found = [*_beside(backend), *_among_records(backend)]
+    found = [name for name in backend.children("") if not is_known_file(name)]
+    for folder in _RECORDS:
+        found += [f"{folder}/{name}" for name in backend.children(folder) if not is_record_name(name)]
     if not found:
         return None
     names = some_of([f"'{path}'" for path in found], NAMED)
     are = "is no part of a store, and was" if len(found) == 1 else "are no part of a store, and were"
     return f"{names} {are} left alone"
-
-
-def _beside(backend: Backend) -> Iterator[str]:
-    for name in backend.children(""):
-        is_known = name in _STORE | _CLONE or name.startswith(_LINEAGE)
-        if not (is_known or maker_of(name) or maker_of(name, SCRATCH)):
-            yield name
-
-
-def _among_records(backend: Backend) -> Iterator[str]:
-    for folder in _RECORDS:
-        yield from (f"{folder}/{name}" for name in backend.children(folder) if not is_record_name(name))

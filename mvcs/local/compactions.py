@@ -1,21 +1,24 @@
-"""What a compaction stored and verified before it was broken off: the next one goes on behind it."""
+"""Compactions of this clone: what one stored before it broke off, and how far a background one is."""
 
 import contextlib
 import json
 import pathlib
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import ConflictError
-from mvcs.local.records import RECORDS_FOLDER
+from mvcs.errors import ConflictError, StorageError
+from mvcs.local.records import RECORDS_FOLDER, LocalRecords
 from mvcs.local_files import HeldError, append_to, locked, read_file
+from mvcs.processes import Process
 from mvcs.store import make_folder, pack_name, pack_path
 
 STEPS_FILE, _LOCK = "compaction.steps", "compaction.lock"
 MAX_BYTES = 256 << 20
+SUBJECT = "background"
 
 
 @dataclass(frozen=True)
@@ -177,3 +180,53 @@ def _read(path: pathlib.Path) -> tuple[str | None, list[Step]]:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and pack_name(f"{name}.pack") == name
+
+
+@dataclass(frozen=True)
+class BackgroundCompaction:
+    """A compaction that takes a share of a processor.
+
+    Attributes:
+        process: is at it.
+        done: commits that were looked at.
+        total: of so many.
+        failure: why it ended; None where it did not fail.
+    """
+
+    process: Process
+    done: int = 0
+    total: int = 0
+    failure: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is at work, as far as this machine can tell."""
+        return self.failure is None and self.process.is_gone() is False
+
+    def keep(self, records: LocalRecords) -> None:
+        """Put it on record, as far as the disk lets us: nothing but `status` goes by it."""
+        with suppress(StorageError), records.change(SUBJECT, durable=False) as record:
+            record |= {
+                "process": str(self.process),
+                "done": self.done,
+                "total": self.total,
+                "failure": self.failure,
+            }
+
+    @classmethod
+    def last(cls, records: LocalRecords) -> "BackgroundCompaction | None":
+        """Return what is on record; None for nothing, or nothing whole."""
+        record = records.read(SUBJECT)
+        process, failure = Process.parse(str(record.get("process"))), record.get("failure")
+        numbers = [record.get("done"), record.get("total")]
+        if process is None or not all(isinstance(it, int) and 0 <= it < 1 << 62 for it in numbers):
+            return None
+        if failure is not None and not isinstance(failure, str):
+            return None
+        done, total = (int(it or 0) for it in numbers)
+        return cls(process, done, total, failure)
+
+
+def forget_background(records: LocalRecords) -> None:
+    """Forget what is on record: a compaction ended well."""
+    records.forget(SUBJECT)
