@@ -1,9 +1,8 @@
 from .completeness import has_data
 from .fetch import FetchResult, fetch_refs
-from .needed_packs import RememberedPacks
 from .other_endings import BrokenCommits, Brought, Drops, OtherEndings
+from .pack_transfer import RememberedPacks, TransferSide
 from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
-from .transfer_sides import TransferSide
 
 __all__ = [
     "BrokenCommits",

@@ -20,10 +20,9 @@ from mvcs.refs import (
     check_tag,
 )
 from mvcs.remotes.acceptance import UNFIT, Acceptance
-from mvcs.remotes.pack_transfer import Sent, follows
+from mvcs.remotes.pack_transfer import Sent, TransferSide, damaged_there, follows
 from mvcs.remotes.push import MovedRef, TransferTerms, merge_notes
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.remotes.transfer_sides import TransferSide, damaged_there
 from mvcs.store import pack_path
 
 

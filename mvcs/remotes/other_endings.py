@@ -10,9 +10,8 @@ from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import now_microseconds
 from mvcs.remotes.acceptance import Acceptance
-from mvcs.remotes.needed_packs import RememberedPacks
+from mvcs.remotes.pack_transfer import RememberedPacks, TransferSide
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.remotes.transfer_sides import TransferSide
 from mvcs.store import Backend, bring_upgrades
 
 

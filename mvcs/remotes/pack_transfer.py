@@ -1,15 +1,26 @@
-"""Copy the packs that commits need from one store to another; a pack is the unit of retry."""
+"""Which packs commits need, and copying them from one store to another; a pack is the unit of retry."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.history import Graph, Revision
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+)
+from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
+from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.store import (
     EXACT_FOLDER,
     VALUE_FOLDER,
@@ -19,13 +30,15 @@ from mvcs.store import (
     name_of,
     pack_name,
     pack_path,
+    read_footer,
 )
 
 Answer = TypeVar("Answer")
-
 STREAMS = 4
 ATTEMPTS = 4
 END_BYTES = 1 << 12
+RECENT = 64
+_UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 @dataclass(frozen=True)
@@ -226,3 +239,162 @@ def refuse_rewind(graph: Graph, name: str, theirs: ObjectId, ours: Revision) -> 
             f"'{name}' over there has commits that are not behind yours (not a fast-forward)",
             hint="run 'mvcs fetch', compare, and continue from theirs; or push under another name",
         )
+
+
+@dataclass
+class RememberedPacks:
+    """What a clone remembers of its packs between two exchanges. It may be lost: then it is read again.
+
+    Attributes:
+        needs: by the pack that ends a commit: the pack that ends its first parent, or nothing, and then what
+            the commit needs beyond that parent.
+        damaged: packs here that were found damaged.
+    """
+
+    needs: dict[str, list[str]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Needs:
+    """Looks up which packs of the value layer commits need.
+
+    Attributes:
+        backend: where the packs lie.
+        remembered: what was read before, as of `RememberedPacks.needs`; what is read now is added.
+    """
+
+    backend: Backend
+    remembered: dict[str, list[str]]
+    _recent: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict)
+
+    def of(self, revisions: Iterable[Revision]) -> tuple[list[str], list[str]]:
+        """Return the packs that commits and all behind them need, and those whose footers cannot be read.
+
+        Args:
+            revisions: everything behind some tips, parents before children.
+        """
+        ends: dict[bytes, str] = {}
+        names: dict[str, None] = {}
+        unread = []
+        for revision in revisions:
+            pack, parents = revision.written.pack, revision.commit.parents
+            ends[revision.id] = pack
+            try:
+                names |= dict.fromkeys(self.beyond(pack, ends.get(parents[0], "") if parents else ""))
+            except _UNREADABLE:
+                unread.append(pack)
+            names.setdefault(pack)
+        return list(names), unread
+
+    def learn(self, pack: str, needed: tuple[str, ...]) -> None:
+        """Take what a footer says that was just read."""
+        self._recent[pack] = needed
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def note(self, pack: str, parent: str) -> None:
+        """Remember what the commit that a pack ends needs; `parent` ends its first parent, or is empty."""
+        self.beyond(pack, parent)
+
+    def beyond(self, pack: str, parent: str) -> list[str]:
+        """Return what the commit that a pack ends needs beyond its first parent, which `parent` ends.
+
+        Raises:
+            MvcsError: a footer cannot be read.
+        """
+        line = self.remembered.get(pack)
+        if not line or line[0] not in {"", parent}:
+            line = self.remembered[pack] = self._compared(pack, parent)
+        return line[1:]
+
+    def _compared(self, pack: str, parent: str) -> list[str]:
+        needed = self._needed(pack)
+        try:
+            before = {parent, *self._needed(parent)} if parent else set()
+        except _UNREADABLE:
+            parent, before = "", set()
+        return [parent, *(name for name in needed if name not in before)]
+
+    def _needed(self, pack: str) -> tuple[str, ...]:
+        if pack not in self._recent:
+            self.learn(pack, read_footer(self.backend, pack).needed)
+        return self._recent[pack]
+
+
+def damaged_there(error: MvcsError) -> MvcsError:
+    """Return an error about a ref of the far end, whose hint would speak of this one."""
+    hint = "'mvcs reflog' over there shows older records; 'mvcs push --force' from a clone writes it again"
+    return type(error)(error.message, hint=hint)
+
+
+@dataclass(frozen=True)
+class TransferSide:
+    """One of the two stores of an exchange."""
+
+    store: ObjectStore
+    graph: Graph
+    refs: RefStore
+
+    @classmethod
+    def of(cls, store: ObjectStore) -> "TransferSide":
+        """Open refs and history of a store."""
+        graph = Graph(store)
+        return cls(store, graph, RefStore(store.backend, needs=GraphNeeds(store, graph)))
+
+    def tips(self, *others: str) -> set[ObjectId]:
+        """Return every commit that a branch or tag names, or a ref of one of the `others` of kinds.
+
+        A damaged one names none.
+        """
+        return {record.target for record in self._named(*others) if record.target is not None}
+
+    def _named(self, *others: str) -> list[RefRecord]:
+        surveys = [self.refs.survey(kind) for kind in (HEADS, TAGS, *others)]
+        return [record for survey in surveys for record in survey.whole.values()]
+
+    def history(self) -> dict[ObjectId, Revision]:
+        """Return every commit behind a branch, a tag or what is known of a remote, parents first.
+
+        A ref that leads nowhere holds nothing, nor does one of whose history a part is lost. Of a damaged one
+        its newest record counts that can be read.
+        """
+        found: dict[ObjectId, Revision] = {}
+        for kind in (HEADS, TAGS, REMOTES):
+            for record in self._newest(kind):
+                if record.target is None or record.target in found:
+                    continue
+                with suppress(MvcsError):
+                    walk = list(self.walk([self.graph.load(record.target, record.pack)], without=found))
+                    found |= {revision.id: revision for revision in reversed(walk)}
+        return found
+
+    def walk(
+        self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
+    ) -> Iterator[Revision]:
+        """Yield what `Graph.walk` does, each commit with the pack that ends it and counts."""
+        if not self.is_moved:
+            return self.graph.walk(starts, without)
+        return self._counting.walk((self._counting.load(one.id, one.written.pack) for one in starts), without)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether commits may have been ended anew here, by packs that another store does not name."""
+        return self._counting.is_moved
+
+    @cached_property
+    def _counting(self) -> CountingGraph:
+        return CountingGraph(self.store)
+
+    def _newest(self, kind: str) -> Iterator[RefRecord]:
+        survey = self.refs.survey(kind)
+        yield from survey.whole.values()
+        for name in survey.damaged:
+            record = self.refs.last_whole(kind, name)
+            if record is not None:
+                yield record
+
+    def behind(self, tips: Iterable[Revision], known: Collection[ObjectId]) -> set[ObjectId]:
+        """Return the `known` commits met behind `tips`, and everything behind those."""
+        met = [revision for revision in self.graph.walk(tips) if revision.id in known]
+        return {revision.id for revision in self.graph.walk(met)}

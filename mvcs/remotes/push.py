@@ -9,9 +9,19 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, is_prefix
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note, update_behind
-from mvcs.remotes.needed_packs import Needs, RememberedPacks
-from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
-from mvcs.remotes.transfer_sides import TransferSide, damaged_there
+from mvcs.remotes.pack_transfer import (
+    Needs,
+    Presence,
+    RememberedPacks,
+    Route,
+    Sent,
+    TransferSide,
+    damaged_there,
+    follows,
+    is_whole,
+    needed_packs,
+    refuse_rewind,
+)
 from mvcs.store import pack_path
 
 

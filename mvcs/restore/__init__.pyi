@@ -1,16 +1,26 @@
 from . import show
-from .compare import ComparedSide, compare_sides, side_of
+from .compare import ComparedSide, compare_sides, side_of, summarize
+from .explain_size import falls_short
 from .export import ExportTarget, export_to, from_folder
-from .file_changes import summarize
-from .file_details import FileDetails, details_of_file
 from .file_match import FileMatch, content_key, exact_tensor, is_lossy
 from .foreign_packs import PartlyNeeded, partly_needed
 from .handed_out import HANDED_OUT, GivenStates
 from .machine_rates import measure_rates
-from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
-from .open_folder import OpenFolder
-from .own_paths import (
+from .open_commit import (
+    EXACT_LAYER,
+    NAMES_LISTED,
+    Reading,
+    build_state,
+    missing_file_error,
+    on_neither_side_error,
+    open_best,
+    open_reading,
+    state_parts,
+    ways_to_write,
+)
+from .open_folder import (
     LEFT_STORED_NOTE,
+    OpenFolder,
     lies_inside,
     link_on_the_way,
     refuse_detours,
@@ -20,10 +30,8 @@ from .own_paths import (
     stored_among,
 )
 from .plan import PlannedReads, planned, reads_of_export, reads_of_files, reads_of_state
-from .shortfall.causes import falls_short
-from .show import has_chunks, located_chunks, stored_share, value_key
+from .show import FileDetails, details_of_file, has_chunks, located_chunks, stored_share, value_key
 from .size_allowance import UNLIMITED, Allowance, file_bytes
-from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
 from .value_traces import traced_commit
 from .written_files import write_files
 

@@ -10,10 +10,8 @@ from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import ExportLanding
 from mvcs.local_files import temporary_name
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
-from mvcs.restore.flat_names import flat_names
-from mvcs.restore.open_commit import Reading, select
-from mvcs.restore.open_folder import Opener, OpenFolder
-from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree
+from mvcs.restore.open_commit import Reading, flat_names, select
+from mvcs.restore.open_folder import Opener, OpenFolder, refuse_bare, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes, state_bytes
 from mvcs.restore.written_files import write_files, write_told
 

@@ -17,8 +17,7 @@ from mvcs.objects import (
     tensor_reference,
     walk_nodes,
 )
-from mvcs.restore.flat_names import flat_names
-from mvcs.restore.open_commit import Reading, select
+from mvcs.restore.open_commit import Reading, flat_names, select
 from mvcs.store import RestoreCost, UnreadStore
 
 Item = int | tuple[ObjectId, int]

@@ -12,8 +12,7 @@ from mvcs.errors import MvcsError, StorageError
 from mvcs.local_files import temporary_name
 from mvcs.objects import FileEntry
 from mvcs.restore.open_commit import Reading
-from mvcs.restore.open_folder import OpenFolder
-from mvcs.restore.own_paths import refuse_bare, refuse_detours, refuse_unfit_tree
+from mvcs.restore.open_folder import OpenFolder, refuse_bare, refuse_detours, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes
 
 Announce = Callable[[pathlib.Path], None]

@@ -140,8 +140,8 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
     history("remote", "add", "far", "memory://clones/unused")
     # The memory store takes the whole address for a path: what is pushed there is what the clone must find.
     from mvcs import Repository
+    from mvcs.remotes.pack_transfer import TransferSide
     from mvcs.remotes.push import TransferTerms, push_refs
-    from mvcs.remotes.transfer_sides import TransferSide
     from mvcs.repository.sharing.exchange import RefsToPush
     from mvcs.repository.sharing.remote_stores import RemoteStore
 

@@ -37,8 +37,7 @@ from mvcs.store import (
     rebuild_pack,
     salvage,
 )
-from mvcs.upkeep.repairing.wanted_packs import PackKey, WantedPacks
-from mvcs.upkeep.repairing.workspace import SetAside, Source
+from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
 
 STREAMS = 4  # packs in memory at a time
 _UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)

@@ -54,8 +54,7 @@ from mvcs.store import (
     read_footer,
     turned_back,
 )
-from mvcs.upkeep.repairing.wanted_packs import WantedPacks
-from mvcs.upkeep.repairing.workspace import SetAside, Source
+from mvcs.upkeep.repairing.workspace import SetAside, Source, WantedPacks
 
 MAX_RECORD = 1 << 20
 _FURTHEST = 1000  # numbers between two records: what lies further away is none of the row

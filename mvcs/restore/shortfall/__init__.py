@@ -1,1 +1,0 @@
-"""Why a commit is no smaller beside its state, told from what it recorded."""
