@@ -83,7 +83,7 @@ def lossy_origin(info: "CommitInfo") -> str | None:
     if info.lineage_exact:
         return None
     if info.lineage_exact is None:
-        return "unknown: nothing tells which layer of a bounded commit the state continued from"
+        return "unknown, as nothing on record tells whether it or an ancestor continued from rounded values"
     if info.restored_from:
         return f"continued from the value layer of {info.restored_from[:12]}, which is lossy"
     if not info.parents:
@@ -159,7 +159,7 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
         shown = some_of([printable(path) for path in info.added], NAMED)
         result.append(f" {count(len(info.added), 'new file')}: {shown}")
     result += _listed("kept", info.kept) + _listed("gone from the commit:", info.left)
-    return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]
+    return [*result, *(f" lineage: {origin}" for origin in [lossy_origin(info)] if origin)]
 
 
 def _taken(info: "CommitInfo") -> str:

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from tests.cli.conftest import tensors
 
@@ -214,6 +214,14 @@ def test_what_continues_from_quantized_values_says_so(mvcs):
     commit = mvcs.commit("continued", "--bins", 16, shift=0.1)
     assert commit["lineage_exact"] is False
     assert "which is lossy" in mvcs("log").out
+
+
+def test_a_new_file_behind_a_bounded_commit_is_said_to_be_of_unknown_origin(mvcs):
+    mvcs.commit("bounded", "--bins", 16)
+    save_file(tensors(1), mvcs.folder / "new.safetensors")
+    told = "unknown, as nothing on record tells whether it or an ancestor continued from rounded values"
+    assert f"\n lineage: {told}" in mvcs("commit", "new.safetensors", "-m", "new").out
+    assert f"\nLineage: {told}" in mvcs("log", "-1").out
 
 
 def test_switching_does_not_lose_an_exact_state(mvcs):
