@@ -2,6 +2,7 @@ from .chosen_files import committed_name, link_instead_error, missing_error, ref
 from .files import capture_files, export_file
 from .folder_walk import DESCRIPTION_FILE, FolderWalk, FoundKind, KnownFiles, is_store, store_around
 from .formats.detection import SUFFIXES, format_as_it_is, format_in, format_of, is_called_file
+from .formats.layout import compresses_otherwise
 from .formats.safetensors_header import METADATA_KEY, can_hold
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
@@ -50,6 +51,7 @@ __all__ = [
     "check_positions",
     "check_state",
     "committed_name",
+    "compresses_otherwise",
     "export_file",
     "file_kind",
     "filled_tensor",

@@ -2,12 +2,13 @@
 
 import pathlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 
-from mvcs.checkpoint import Captured, CapturedLeaf, capture_files
-from mvcs.errors import ConflictError, MvcsError
+from mvcs.checkpoint import Captured, CapturedLeaf, capture_files, compresses_otherwise
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.objects import (
     ExactTensor,
     FileEntry,
@@ -49,7 +50,7 @@ class FileMatch:
             captured = capture_files([path], path.parent, {path: entry.path}, found_before, any_names=True)
         except MvcsError:
             return None
-        pairs = _pairs(captured, entry, reading.tree)
+        pairs = _pairs(captured, entry, reading)
         return None if pairs is None else cls(pairs, reading)
 
     @cached_property
@@ -84,10 +85,11 @@ class FileMatch:
         return all(mine == theirs for mine, theirs in pairs)
 
 
-def _pairs(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
-    (twin,) = captured.files or ()
+def _pairs(captured: Captured, entry: FileEntry, reading: Reading) -> list[tuple[CapturedLeaf, Leaf]] | None:
+    (twin,), tree = captured.files or (), reading.tree
     # The layout of other values has other checksums; an earlier version wrote none.
-    if entry.format in _LAID_OUT and (entry.header is None or is_lossy(entry, tree)):
+    has_none = entry.header is None or is_lossy(entry, tree)
+    if entry.format in _LAID_OUT and (has_none or _is_uncompressed(captured, entry, reading)):
         twin = replace(twin, header=entry.header)
     (mine, left), (theirs, right) = _structure(twin), _structure(entry)
     if mine != theirs:
@@ -95,6 +97,18 @@ def _pairs(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[Captu
     pairs = [(captured.leaves[one], tree.leaves[other]) for one, other in zip(left, right, strict=True)]
     same = all((found.dtype, found.shape) == (leaf.dtype, leaf.shape) for found, leaf in pairs)
     return pairs if same else None
+
+
+def _is_uncompressed(captured: Captured, entry: FileEntry, reading: Reading) -> bool:
+    """Tell whether an npz file is uncompressed as its committed arrays are where zlib gives other bytes."""
+    (twin,) = captured.files or ()
+    if twin.format is not entry.format or entry.format is not FileFormat.NPZ or twin.header == entry.header:
+        return False
+    if any(leaf.deflated for leaf in captured.leaves):
+        return False
+    with suppress(CorruptionError, NotFoundError):
+        return compresses_otherwise(entry, reading.content)
+    return False
 
 
 def _structure(entry: FileEntry) -> tuple[bytes, list[int]]:

@@ -480,6 +480,18 @@ def test_arrays_that_zlib_compresses_otherwise_are_told_on_restore(mvcs, monkeyp
     for words in (("restore", "x.npz"), ("checkout", "HEAD", "-o", "y.npz")):
         assert "'x.npz' has the same arrays and other bytes: the zlib of here" in mvcs(*words).err
     assert (np.load(path)["w"] == np.arange(3000.0)).all()
+    assert "modified" not in mvcs("status").out
+    (mvcs.folder / "new.txt").write_text("new")
+    mvcs("commit", "new.txt", "-m", "next")
+    mvcs("checkout", "HEAD~1")
+
+
+def test_arrays_that_are_no_longer_compressed_are_a_change_where_zlib_gives_the_same_bytes(mvcs):
+    path = mvcs.folder / "x.npz"
+    np.savez_compressed(path, w=np.arange(3000.0))
+    mvcs("commit", "x.npz", "-m", "x")
+    np.savez(path, w=np.arange(3000.0))
+    assert "modified:  x.npz" in mvcs("status").out
 
 
 def test_every_file_of_a_folder_that_cannot_be_read_is_named(unread):

@@ -5,6 +5,7 @@ members, the opcodes of a pickle) is kept as it was read.
 """
 
 import os
+import pathlib
 import struct
 import zipfile
 import zlib
@@ -215,6 +216,17 @@ def write_laid_out(entry: FileEntry, content: ContentReader, file: BinaryIO) -> 
     file.seek(0)
     file.truncate()
     return False
+
+
+def compresses_otherwise(entry: FileEntry, content: ContentReader) -> bool:
+    """Tell whether arrays of a file were compressed to bytes that the zlib of here does not give.
+
+    Raises:
+        CorruptionError: the layout does not fit the tensors of the entry.
+    """
+    pieces, others = _read(entry, content)
+    with pathlib.Path(os.devnull).open("wb") as nowhere:
+        return not _write(pieces, others, content, nowhere)
 
 
 def _read(entry: FileEntry, content: ContentReader) -> tuple[list[tuple[int, Placed]], "_Others"]:
