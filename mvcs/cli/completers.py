@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 Finder = Callable[["Candidates", click.Context, str], "Sequence[Candidate]"]
-BEHIND = "mvcs.cli.revisions_and_files"  # where a command keeps what stood behind `--`
+BEHIND = "mvcs.cli.options"  # where a command keeps what stood behind `--`
 _MANY = 60
 
 

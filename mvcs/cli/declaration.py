@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 import click
 
-from mvcs.cli.exits import MEANINGS
 from mvcs.cli.foreign_words import Command, Group
 from mvcs.cli.options import always
 from mvcs.cli.session import Session
@@ -13,6 +12,19 @@ from mvcs.cli.session import Session
 Function = TypeVar("Function", bound=Callable[..., Any])
 _QUIET = {"init", "clone", "commit", "rm", "checkout", "switch", "restore", "reset", "fetch", "pull", "push"}
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+FAILED, USAGE, NOT_FOUND, CONFLICT, CORRUPTION, UNSUPPORTED, STORAGE = 1, 2, 3, 4, 5, 6, 7
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+MEANINGS = {
+    0: "done",
+    FAILED: "failed",
+    USAGE: "usage",
+    NOT_FOUND: "not found",
+    CONFLICT: "conflict",
+    CORRUPTION: "corruption",
+    UNSUPPORTED: "unsupported format",
+    STORAGE: "storage",
+}
 
 
 def command(

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declaration import SETTINGS, epilog
-from mvcs.cli.exits import MEANINGS, USAGE
+from mvcs.cli.declaration import MEANINGS, SETTINGS, USAGE, epilog
 from mvcs.cli.foreign_words import Group
 from mvcs.cli.session import Session
 

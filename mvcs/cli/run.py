@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import click
 
 from mvcs.addresses import without_secrets
-from mvcs.cli import exits
+from mvcs.cli.declaration import BROKEN_PIPE, FAILED, INTERRUPTED, STORAGE, USAGE
 from mvcs.cli.group import OutputClosedError, root
-from mvcs.cli.terminal import screen_for
+from mvcs.cli.session import screen_for
 from mvcs.errors import MvcsError, UsageError, denied
 from mvcs.ui import printable
 
@@ -72,7 +72,7 @@ def _show_what_cannot_be_encoded() -> None:
 def _closed_pipe() -> int:
     """Whoever read our output has seen enough: end quietly, also in the interpreter's own last flush."""
     _discard_output()
-    return exits.BROKEN_PIPE
+    return BROKEN_PIPE
 
 
 def _spare_the_last_flush() -> None:
@@ -115,11 +115,11 @@ class Reporter:
 
     def interrupted(self) -> int:
         """Say that the user ended the run."""
-        message = json.dumps({"error": Failure("interrupted", "interrupted", None, exits.INTERRUPTED).fields})
+        message = json.dumps({"error": Failure("interrupted", "interrupted", None, INTERRUPTED).fields})
         click.echo(
             message if self.json else "mvcs: interrupted; nothing half-done is visible to anyone", err=True
         )
-        return exits.INTERRUPTED
+        return INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -157,20 +157,20 @@ class Failure:
                     "usage",
                     without_secrets(_sentence(error.format_message())),
                     _usage_hint(error),
-                    exits.USAGE,
+                    USAGE,
                 )
             case click.ClickException():
                 return cls("failed", _sentence(error.format_message()), None, error.exit_code)
             case OSError():
                 where = f": '{error.filename}'" if error.filename else ""
                 reason = without_secrets(f"{(error.strerror or str(error)).lower()}{where}")
-                return cls("storage", reason, _access_hint(error), exits.STORAGE)
+                return cls("storage", reason, _access_hint(error), STORAGE)
             case MemoryError():
                 hint = "run it on a machine with more memory, or on less at a time"
-                return cls("failed", "this machine's memory is not enough", hint, exits.FAILED)
+                return cls("failed", "this machine's memory is not enough", hint, FAILED)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
-        return cls("unexpected", without_secrets(f"unexpected {text}"), hint, exits.FAILED)
+        return cls("unexpected", without_secrets(f"unexpected {text}"), hint, FAILED)
 
 
 def _access_hint(error: Exception) -> str | None:

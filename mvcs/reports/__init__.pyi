@@ -1,12 +1,40 @@
-from .checkouts import CheckoutReport, ExportReport, ResetReport, RestoreReport
+from .checkouts import CheckoutReport, ExportReport, FileStatus, ResetReport, RestoreReport, Status
 from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Restored, TensorError
-from .compaction import CompactReport
-from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
+from .details import (
+    NEEDED,
+    PAST,
+    UNNEEDED,
+    CatFile,
+    Cause,
+    CheckoutPlan,
+    ClassInfo,
+    CommitDetails,
+    DropInfo,
+    FileInfo,
+    RestoreFigures,
+    Shortfall,
+    TensorInfo,
+    Why,
+    WhyStep,
+)
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
-from .figures import as_ratio, as_share, as_size
-from .fsck import FsckReport, LookReport, Problem, SampleReport
-from .history_size import HistorySize
-from .plans import CheckoutPlan, RestoreFigures
+from .figures import as_ratio, as_share, as_size, of_remote
+from .maintenance import (
+    CompactReport,
+    FsckReport,
+    LookReport,
+    Loss,
+    Mended,
+    NewestWhole,
+    PinInfo,
+    PlannedCommit,
+    Problem,
+    RepairReport,
+    RetentionApplied,
+    RetentionShown,
+    RuleInfo,
+    SampleReport,
+)
 from .refs import (
     BranchInfo,
     FetchReport,
@@ -19,10 +47,7 @@ from .refs import (
     RemoteInfo,
     TagInfo,
 )
-from .repair import Loss, Mended, NewestWhole, RepairReport
 from .report import Report, as_json, as_utc
-from .retention import PinInfo, PlannedCommit, RetentionApplied, RetentionShown, RuleInfo
-from .shortfalls import Cause, Shortfall
 from .stats import (
     Bin,
     BranchSize,
@@ -30,12 +55,10 @@ from .stats import (
     CommitSize,
     EncodingSize,
     Freeable,
+    HistorySize,
     MonthSize,
     StoreStats,
 )
-from .status import FileStatus, Status
-from .why import NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep
-from .words_for_stores import of_remote
 
 __all__ = [
     "DAMAGED",

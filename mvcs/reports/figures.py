@@ -1,4 +1,6 @@
-"""Bytes, ratios and shares as people read them, in what a terminal shows and in what is logged."""
+"""Bytes, ratios, shares and names of stores as people read them, on a terminal and in what is logged."""
+
+import shlex
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -40,3 +42,12 @@ def as_share(fraction: float) -> str:
     if not percent or percent >= 9.95:
         return f"{percent:.0f} %"
     return f"{percent:.1f} %" if percent >= 0.95 else f"{percent:.2g} %"
+
+
+def of_remote(name: str | None) -> str:
+    """Return the option that names a remote, with a space before it; nothing for this store.
+
+    >>> of_remote("backup"), of_remote(None)
+    (' --remote backup', '')
+    """
+    return "" if name is None else f" --remote {shlex.quote(name)}"

@@ -1,31 +1,22 @@
 from . import (
     bench,
-    change_counts,
     changes,
     checkouts,
+    checks,
     commits,
-    compactions,
     details,
-    files,
-    garbage,
+    maintenance,
     names,
-    objects,
-    plans,
-    repairs,
-    retained,
     sharing,
     stats,
     status,
     tune_report,
-    why,
 )
 from .changes import FILES_LISTED
 from .checkouts import cloned
 from .log_graph import Graph
-from .terminal.progress import LineProgress, NotesOnly, TerminalProgress
-from .terminal.screen import Screen, plain
-from .terminal.sizes import count, size
-from .terminal.text import NAME, printable, table
+from .progress import LineProgress, NotesOnly, TerminalProgress
+from .text import NAME, Screen, count, plain, printable, size, table
 
 __all__ = [
     "FILES_LISTED",
@@ -36,28 +27,21 @@ __all__ = [
     "Screen",
     "TerminalProgress",
     "bench",
-    "change_counts",
     "changes",
     "checkouts",
+    "checks",
     "cloned",
     "commits",
-    "compactions",
     "count",
     "details",
-    "files",
-    "garbage",
+    "maintenance",
     "names",
-    "objects",
     "plain",
-    "plans",
     "printable",
-    "repairs",
-    "retained",
     "sharing",
     "size",
     "stats",
     "status",
     "table",
     "tune_report",
-    "why",
 ]

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, share, size
-from mvcs.ui.terminal.text import printable, table
+from mvcs.ui.text import Screen, count, number, printable, share, size, table
 
 if TYPE_CHECKING:
     from mvcs.bench import (

@@ -1,31 +1,28 @@
-"""What a checkout, an export or a check did."""
+"""What a checkout or an export did, or what it would read."""
 
 import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import oneline
-from mvcs.ui.problems import problem_lines
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, size
-from mvcs.ui.terminal.text import printable
+from mvcs.ui.text import Screen, count, printable, seconds, size
+
+NEIGHBOURS, NAMED = 8, 3
+_VERSIONS = "_metadata"
+_GONE = "its exact layer is not stored here"
+_IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
+_NAMED = 10
+_BUSY = 1.25  # processes for each processor from which on that is told
+
 
 if TYPE_CHECKING:
     from mvcs.reports import (
         CheckoutReport,
         CommitInfo,
         ExportReport,
-        FsckReport,
-        LookReport,
         ResetReport,
         RestoreReport,
-        SampleReport,
     )
-
-NEIGHBOURS, NAMED = 8, 3
-_VERSIONS = "_metadata"
-_GONE = "its exact layer is not stored here"
-_IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
 
 
 def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
@@ -160,41 +157,56 @@ def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[
     return [f"These are the quantized values of a bounded commit; {kept}."]
 
 
-def _looked(look: "LookReport", *, now: bool) -> str:
-    """Say since when packs were not looked at; they are `now` where everything was."""
-    packs = f"{count(look.packs, 'pack')} in '{look.folder}' ({size(look.bytes)})"
-    if look.since is None:
-        return f"{packs}: never looked at by this clone{' until now' * now}"
-    return f"{packs}: not looked at by this clone since {look.since:%Y-%m-%d %H:%M} UTC{', until now' * now}"
+if TYPE_CHECKING:
+    from mvcs.reports import CheckoutPlan
 
 
-def _sampled(sample: "SampleReport") -> str:
-    packs = f"{count(sample.packs, 'pack')} of all in turn ({size(sample.bytes)})"
-    so_far = f"{packs}: {sample.done:.0%} of this round, begun {sample.begun:%Y-%m-%d %H:%M} UTC"
-    if sample.since is None:
-        return f"{so_far}; every pack was read when it ends"
-    return f"{so_far}; every pack was read since {sample.since:%Y-%m-%d %H:%M} UTC"
+def planned(plan: "CheckoutPlan", screen: Screen, load: float = 0.0) -> list[str]:
+    """Return what would come, what is read for it, and the time.
+
+    Args:
+        plan: what was found.
+        screen: what it is for.
+        load: how many processes want each processor.
+    """
+    where = "" if plan.target is None else f" to {printable(plan.target)}"
+    layer = ", exact values" if plan.layer == "exact" and plan.commit.bounded else ""
+    reads = f"{size(plan.read_bytes)} in {count(plan.requests, 'request')}"
+    deep = f"{count(plan.entries, 'entry', 'entries')} decoded, up to {count(plan.depth, 'delta')} deep"
+    return [
+        f"{screen.paint(plan.commit.short, 'id')}{where}: {size(plan.raw_bytes)}{layer}",
+        f"  reads {reads}; {deep}",
+        *_time(plan, load),
+        *_listed("would write", plan.written),
+        *([f"  {count(len(plan.unchanged), 'file')} unchanged"] if plan.unchanged else []),
+        *_checked(plan),
+    ]
 
 
-def checked(report: "FsckReport", screen: Screen) -> list[str]:
-    """Return what a check found, problem by problem."""
-    result = [printable(note) for note in report.notes]
-    looks = [_looked(look, now=report.level == "full") for look in report.looks]
-    result += looks if report.sample is None else [_sampled(report.sample)]
-    result += problem_lines(report.problems, screen)
-    verdict = (
-        screen.paint("ok", "good")
-        if report.ok
-        else screen.paint(count(len(report.problems), "problem"), "bad")
+def _time(plan: "CheckoutPlan", load: float) -> list[str]:
+    """Say how long it takes; that is time of the processor, of which others may have most."""
+    if plan.seconds is None or plan.measured is None:
+        return []
+    time = f"about {seconds(plan.seconds)} here, as measured on {plan.measured:%Y-%m-%d}"
+    written = "" if plan.target is None and not plan.written else "; writing files is not counted"
+    busy = (
+        []
+        if load < _BUSY
+        else [
+            f"  {load:.1f} processes want each processor now: by the clock it takes about so many times that"
+        ]
     )
-    return [*result, f"{verdict}: {_extent(report)}"]
+    return [f"  {time}{written}", *busy]
 
 
-def _extent(report: "FsckReport") -> str:
-    """Say what was checked, and what was not."""
-    objects, stored = count(report.objects, "object"), size(report.bytes)
-    if report.level == "quick":
-        return f"names and history of {objects}, {stored}; contents not read"
-    if report.level == "packs":
-        return f"{objects}, {stored} compared with checksums; nothing decoded"
-    return f"{objects}, {stored} checked"
+def _checked(plan: "CheckoutPlan") -> list[str]:
+    if not plan.checked_bytes:
+        return []
+    return [f"  of that, {size(plan.checked_bytes)} to see that the files which go are stored"]
+
+
+def _listed(what: str, paths: list[str]) -> list[str]:
+    rest = len(paths) - _NAMED
+    return [f"  {what} {printable(path)}" for path in paths[:_NAMED]] + (
+        [f"  {what} {rest} more"] if rest > 0 else []
+    )

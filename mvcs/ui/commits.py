@@ -6,9 +6,19 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, ratio, seconds, share, size
-from mvcs.ui.terminal.text import first_line, lines, printable, wrapped
+from mvcs.ui.text import (
+    Screen,
+    count,
+    first_line,
+    lines,
+    number,
+    printable,
+    ratio,
+    seconds,
+    share,
+    size,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from mvcs.reports import CommitInfo, HistorySize, RestoreFigures

@@ -8,7 +8,7 @@ and one below a merge, where a lane opens for each further parent.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.text import Screen
 
 _ASCII = str.maketrans("│├─╮╯┼┴┬", "||-\\/+/\\")
 _COLOURS, _COLUMNS = 6, 2

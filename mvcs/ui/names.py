@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import metrics, moment
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.text import first_line, lines, printable, table
+from mvcs.ui.text import Screen, first_line, lines, printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, size
-from mvcs.ui.terminal.text import printable, table
+from mvcs.ui.text import Screen, count, printable, size, table
 
 if TYPE_CHECKING:
     from mvcs.reports import FetchReport, PullReport, PushReport, RefUpdate, RemoteInfo

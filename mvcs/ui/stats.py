@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, ratio, seconds, share, size
-from mvcs.ui.terminal.text import bar, printable, table, wrapped
+from mvcs.ui.text import Screen, bar, count, printable, ratio, seconds, share, size, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.reports import Bin, BranchSize, ClassSize, CommitSize, EncodingSize, MonthSize, StoreStats

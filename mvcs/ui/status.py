@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, size
-from mvcs.ui.terminal.text import printable
+from mvcs.ui.text import Screen, count, printable, size
 
 if TYPE_CHECKING:
     from mvcs.reports import FileStatus, Status

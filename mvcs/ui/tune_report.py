@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import created
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, ratio, share, size
-from mvcs.ui.terminal.text import printable, table
+from mvcs.ui.text import Screen, count, number, printable, ratio, share, size, table
 
 if TYPE_CHECKING:
     from mvcs.reports import CommitInfo

@@ -20,7 +20,7 @@ from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageErro
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
 from mvcs.ui.bench import bounded
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.text import Screen
 from tests.bench.runs import TASKS, Stop, tiny_gpt
 
 

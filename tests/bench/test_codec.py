@@ -20,7 +20,7 @@ from mvcs.objects.chunk_grid import DTYPES
 from mvcs.progress import SILENT
 from mvcs.quantize import nearest_step
 from mvcs.ui.bench import measured
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.text import Screen
 from tests.bench.runs import tiny_gpt
 
 

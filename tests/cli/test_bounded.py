@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
-from mvcs.ui.odd_figures import gloss
+from mvcs.ui.details import gloss
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mvcs.cli.exits import MEANINGS
+from mvcs.cli.declaration import MEANINGS
 from mvcs.cli.group import root
 from tests.cli.page import MARK, commands, help_text, sections, write_behind
 

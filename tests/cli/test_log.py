@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.ui.terminal.sizes import ratio, size
+from mvcs.ui.text import ratio, size
 from tests.cli.conftest import Console
 
 

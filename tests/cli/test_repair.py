@@ -3,7 +3,7 @@
 import numpy as np
 
 from mvcs import Repository
-from mvcs.cli.exits import CORRUPTION, USAGE
+from mvcs.cli.declaration import CORRUPTION, USAGE
 
 
 def damaged(folder):

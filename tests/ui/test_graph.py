@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.ui.log_graph import Graph
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.text import Screen
 
 
 def drawn(history, *, unicode=True):

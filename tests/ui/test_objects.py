@@ -1,6 +1,6 @@
 """Objects as outlines."""
 
-from mvcs.ui.objects import outline
+from mvcs.ui.details import outline
 
 
 def test_pairs_are_labelled_and_nested():

@@ -6,7 +6,7 @@ import pytest
 
 from mvcs.reports import CheckoutPlan, CommitInfo
 from mvcs.ui import Screen, plain
-from mvcs.ui.plans import planned
+from mvcs.ui.checkouts import planned
 
 TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 COMMIT = CommitInfo("0" * 64, [], None, {}, "exact", None, 1000, 500, 0, 1, "", "Ada", TIME)

@@ -3,7 +3,7 @@
 import io
 import threading
 
-from mvcs.ui.terminal.progress import LineProgress, NotesOnly, TerminalProgress
+from mvcs.ui.progress import LineProgress, NotesOnly, TerminalProgress
 
 
 class Terminal(io.StringIO):

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.reports import figures
-from mvcs.ui.terminal import sizes
-from mvcs.ui.terminal.sizes import number, ratio, share, size
+from mvcs.ui import text as shown
+from mvcs.ui.text import number, ratio, share, size
 
 
 def test_examples_in_the_docstrings_hold():
-    for module in (figures, sizes):
+    for module in (figures, shown):
         found = doctest.testmod(module)
         assert found.failed == 0
         assert found.attempted

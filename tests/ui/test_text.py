@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.ui.terminal.cells import width
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.text import bar, first_line, lines, printable, table
+from mvcs.ui.text import Screen, bar, first_line, lines, printable, table, width
 
 ASCII = Screen(unicode=False)
 

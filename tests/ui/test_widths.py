@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mvcs.ui.terminal.cells import shortened, shortened_alike, width
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.text import printable, table, wrapped
+from mvcs.ui.text import Screen, printable, shortened, shortened_alike, table, width, wrapped
 
 LAYER = "base_model.model.transformer.h.{}.attention.self.query_key_value.projection.weight"
 ANY = st.text(st.one_of(st.characters(), st.sampled_from("模é長🚀❤\ufe0f\u0301\u093fமabc./")), max_size=60)

@@ -13,7 +13,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES
 from mvcs.refs.refstore import RefChange, RolledBackError
 from mvcs.reports import as_size
-from mvcs.ui.terminal.progress import NotesOnly
+from mvcs.ui.progress import NotesOnly
 from tests.cli import hostile
 from tests.repository.states import content, leaves, state
 

@@ -11,8 +11,8 @@ import pytest
 from mvcs import Repository
 from mvcs.local.store_watch import known_damaged
 from mvcs.store.packs.pack import Tail
-from mvcs.ui.checkouts import checked
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.checks import checked
+from mvcs.ui.text import Screen
 
 LAYERS, COMMITS = 12, 4
 

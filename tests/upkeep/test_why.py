@@ -11,8 +11,8 @@ from mvcs.errors import NotFoundError, UsageError
 from mvcs.objects import QuantizedTensor, path_text
 from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.why import lines
+from mvcs.ui.checks import why
+from mvcs.ui.text import Screen
 from mvcs.upkeep.reasons import held_by
 
 
@@ -291,7 +291,7 @@ def test_a_drop_that_was_taken_back_names_the_record_that_did_it_and_the_pin(rep
     (drop,) = (one for one in found.drops if one.data)
     assert drop.taken_back is not None
     assert "it is pinned, so no rule lets its data go" in found.notes
-    assert f"record {drop.taken_back} took that back: the data stayed" in "\n".join(lines(found, Screen()))
+    assert f"record {drop.taken_back} took that back: the data stayed" in "\n".join(why(found, Screen()))
 
 
 def test_fsck_stats_and_log_count_dropped_data_alike_before_a_collector_came(repo):

@@ -4,11 +4,10 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import always
-from mvcs.cli.revisions_and_files import file_instead
+from mvcs.cli.options import always, file_instead
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
-from mvcs.ui import objects, size
+from mvcs.ui import details, size
 
 EXAMPLE = """
 mvcs cat-file HEAD
@@ -44,4 +43,4 @@ def command(session: Session, name: str, raw: bool, field: str | None) -> None:
             return
         answer["value"] = found.value
         title = f"{found.kind} {session.screen.paint(found.id, 'id')}, {size(found.size)}"
-        session.answer(answer, [title, *objects.outline(found.value)])
+        session.answer(answer, [title, *details.outline(found.value)])

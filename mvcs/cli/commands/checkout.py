@@ -7,11 +7,10 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import exact_option, force_option, max_bytes_option
-from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, exact_option, force_option, max_bytes_option, sorted_words
 from mvcs.cli.session import Session
 from mvcs.machine import load
-from mvcs.ui import checkouts, plans
+from mvcs.ui import checkouts
 
 if TYPE_CHECKING:
     from mvcs.reports import ExportReport
@@ -152,7 +151,7 @@ def _plan(
         force=force,
         measure=chosen["measure"],
     )
-    session.answer(found, plans.planned(found, session.screen, load()))
+    session.answer(found, checkouts.planned(found, session.screen, load()))
 
 
 def _only(words: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from mvcs.cli.declaration import FAILED
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import FAILED
 from mvcs.cli.options import (
     QuantizerOptions,
     always,

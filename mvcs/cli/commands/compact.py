@@ -9,7 +9,7 @@ from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
-from mvcs.ui import compactions
+from mvcs.ui import maintenance
 
 _LOWEST = 19
 EXAMPLE = """
@@ -94,7 +94,7 @@ def command(
             beside=beside,
             dry_run=dry_run,
         )
-        session.answer(report, compactions.compacted(report, session.screen))
+        session.answer(report, maintenance.compacted(report, session.screen))
 
 
 def _stand_back() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import click
 
 from mvcs.cli import completers
+from mvcs.cli.declaration import FAILED
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import FAILED
 from mvcs.cli.foreign_words import ValueCommand
 from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session

@@ -4,10 +4,9 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import listing_options, max_bytes_option
-from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, listing_options, max_bytes_option, sorted_words
 from mvcs.cli.session import Session
-from mvcs.ui import FILES_LISTED, change_counts, changes
+from mvcs.ui import FILES_LISTED, changes
 
 EXAMPLE = """
 mvcs diff
@@ -65,7 +64,7 @@ def command(  # one argument for each option
         left, right = [*revs, "HEAD"][0], revs[1] if len(revs) > 1 else None
         if listed:
             counts = repository.changed_files(left, right, files=files)
-            session.answer(counts, change_counts.listing(counts, listed, session.screen), paged=True)
+            session.answer(counts, changes.listing(counts, listed, session.screen), paged=True)
         else:
             found = repository.diff(left, right, files=files, exact=exact)
             lines = changes.lines(found, session.screen, None if everything else number)

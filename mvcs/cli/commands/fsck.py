@@ -4,10 +4,10 @@ import math
 
 import click
 
+from mvcs.cli.declaration import CORRUPTION
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import CORRUPTION
 from mvcs.cli.session import Session
-from mvcs.ui import checkouts
+from mvcs.ui import checks
 
 EXAMPLE = """
 mvcs fsck
@@ -52,6 +52,6 @@ def command(session: Session, quick: bool, packs: bool, sample: float | None) ->
         raise click.UsageError("--quick, --packs and --sample each say how far to look: give one of them")
     with session.repository() as repository:
         report = repository.fsck(full=not quick, decode=not packs, sample=sample)
-        session.answer(report, checkouts.checked(report, session.screen))
+        session.answer(report, checks.checked(report, session.screen))
     if not report.ok:
         click.get_current_context().exit(CORRUPTION)

@@ -9,7 +9,7 @@ from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import UsageError
-from mvcs.ui import garbage
+from mvcs.ui import maintenance
 
 EXAMPLE = """
 mvcs gc
@@ -91,4 +91,4 @@ def command(
         raise click.UsageError("--execute does it, and --dry-run does not: give one of them")
     with session.repository() as repository:
         report = repository.gc(grace_days=grace, wait_days=wait, execute=execute, remote=remote)
-        session.answer(report, garbage.collected(report, verbose=verbose))
+        session.answer(report, maintenance.collected(report, verbose=verbose))

@@ -8,11 +8,10 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import listing_options
-from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, listing_options, sorted_words
 from mvcs.cli.session import Session
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.ui import Graph, Screen, change_counts, changes, commits
+from mvcs.ui import Graph, Screen, changes, commits
 
 if TYPE_CHECKING:
     from mvcs.reports import CommitInfo
@@ -132,7 +131,7 @@ class Beside:
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
-        stats = change_counts.listing(found["stat"], self._listed, screen) if self._listed else []
+        stats = changes.listing(found["stat"], self._listed, screen) if self._listed else []
         stats += [f" a restore {commits.restore(found['restore'])}"] if "restore" in found else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []

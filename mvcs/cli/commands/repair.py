@@ -3,10 +3,10 @@
 import click
 
 from mvcs.cli import completers
+from mvcs.cli.declaration import CORRUPTION
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import CORRUPTION
 from mvcs.cli.session import Session
-from mvcs.ui import repairs
+from mvcs.ui import checks
 
 EXAMPLE = """
 mvcs repair --dry-run
@@ -39,6 +39,6 @@ def command(session: Session, dry_run: bool, source: str | None, verbose: bool) 
         session.tell("'mvcs.json' was damaged or missing, and was written again")
     with session.repository() as repository:
         report = repository.repair(source=source, execute=not dry_run)
-        session.answer(report, repairs.repaired(report, session.screen, verbose=verbose))
+        session.answer(report, checks.repaired(report, session.screen, verbose=verbose))
     if not report.ok:
         click.get_current_context().exit(CORRUPTION)

@@ -7,8 +7,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import max_bytes_option
-from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, max_bytes_option, sorted_words
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
 from mvcs.ui import checkouts

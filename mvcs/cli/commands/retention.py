@@ -8,7 +8,7 @@ from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
 from mvcs.cli.session import Session
-from mvcs.ui import printable, retained
+from mvcs.ui import maintenance, printable
 
 if TYPE_CHECKING:
     from mvcs.retention import RuleWords
@@ -47,7 +47,7 @@ def show(session: Session, remote: str | None = None) -> None:
     """Show the rules and pins in force."""
     with session.repository() as repository:
         found = repository.retention(remote)
-        session.answer(found, retained.shown(found))
+        session.answer(found, maintenance.retention(found))
 
 
 @declare(
@@ -87,7 +87,7 @@ def set_rules(
     layer: Literal["exact", "data"] = "exact" if exact else "data"
     with session.repository() as repository:
         found = repository.set_retention(layer=layer, remote=remote, force=force, **rules)
-        session.answer(found, retained.shown(found, advice=not exact and not none))
+        session.answer(found, maintenance.retention(found, advice=not exact and not none))
 
 
 @declare(
@@ -110,7 +110,7 @@ def apply(session: Session, dry_run: bool, force: bool, verbose: bool, remote: s
     """
     with session.repository() as repository:
         found = repository.apply_retention(remote=remote, dry_run=dry_run, force=force)
-        session.answer(found, retained.applied(found, session.screen, verbose=verbose))
+        session.answer(found, maintenance.applied(found, session.screen, verbose=verbose))
 
 
 @declare(

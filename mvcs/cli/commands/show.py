@@ -8,11 +8,10 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.commands.log import Beside
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import listing_options
-from mvcs.cli.revisions_and_files import file_instead
+from mvcs.cli.options import file_instead, listing_options
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
-from mvcs.ui import commits, details, files
+from mvcs.ui import commits, details
 
 if TYPE_CHECKING:
     from mvcs.restore import FileDetails
@@ -71,7 +70,7 @@ def command(
             return
         found = repository.show(rev)
         refs = repository.decorations().get(found.commit.id, [])
-        session.answer(found, details.lines(found, refs, session.screen, limit), paged=True)
+        session.answer(found, details.commit_details(found, refs, session.screen, limit), paged=True)
 
 
 def _file(session: Session, found: "FileDetails", limit: int | None) -> None:
@@ -79,4 +78,4 @@ def _file(session: Session, found: "FileDetails", limit: int | None) -> None:
     if found.content is not None and not session.json and not sys.stdout.isatty():
         click.echo(found.content, nl=False)
     else:
-        session.answer(found, files.file_details(found, session.screen, limit), paged=True)
+        session.answer(found, details.file_details(found, session.screen, limit), paged=True)

@@ -2,8 +2,8 @@
 
 import click
 
+from mvcs.cli.declaration import CORRUPTION
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import CORRUPTION
 from mvcs.cli.session import Session
 from mvcs.ui import status
 

@@ -1,16 +1,20 @@
 """`mvcs tune`: settings chosen by a function of one's own, and what bounded states cost."""
 
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import click
 
 from mvcs.cli import completers
+from mvcs.cli.declaration import FAILED
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.exits import FAILED
 from mvcs.cli.options import Finite, check_kinds, metric_option, moment_option, step
 from mvcs.cli.session import Session
-from mvcs.cli.user_function import user_function
+from mvcs.errors import UsageError
 from mvcs.ui import tune_report
 
 EXAMPLE = """
@@ -20,6 +24,25 @@ mvcs tune HEAD --resume --train train:resume
 mvcs tune best:val_loss --resume --train train:resume --moments light --moments resume --steps 200
 """
 _STEPS, _DEGRADATION = 100, 0.01
+_EVAL = {
+    "max_degradation": "--max-degradation",
+    "goal": "--goal",
+    "evaluations": "--evaluations",
+    "seconds": "--seconds",
+    "commit": "--commit",
+    "message": "--message",
+    "step": "--step",
+    "metrics": "--metric",
+    "kinds": "--moment",
+}
+_RESUME = {"train": "--train", "steps": "--steps", "note": "--note"}
+_EXACT = "the files are committed exactly"
+_NONE_KEPT = ", since no candidate kept the bound"
+_REFUSED = (
+    "no settings were found that keep the bound: accept more with --max-degradation, or try more with"
+    " --evaluations and --seconds; --commit commits the files exactly then"
+)
+_COMMIT = ("message", "step", "metrics")
 
 
 class Options(TypedDict):
@@ -40,27 +63,6 @@ class Options(TypedDict):
     note: bool
     tiers: tuple[str, ...]
     kinds: dict[str, str] | None
-
-
-_EVAL = {
-    "max_degradation": "--max-degradation",
-    "goal": "--goal",
-    "evaluations": "--evaluations",
-    "seconds": "--seconds",
-    "commit": "--commit",
-    "message": "--message",
-    "step": "--step",
-    "metrics": "--metric",
-    "kinds": "--moment",
-}
-_RESUME = {"train": "--train", "steps": "--steps", "note": "--note"}
-_EXACT = "the files are committed exactly"
-_NONE_KEPT = ", since no candidate kept the bound"
-_REFUSED = (
-    "no settings were found that keep the bound: accept more with --max-degradation, or try more with"
-    " --evaluations and --seconds; --commit commits the files exactly then"
-)
-_COMMIT = ("message", "step", "metrics")
 
 
 @declare("tune", "settings chosen by your own evaluation", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
@@ -213,3 +215,41 @@ def _check_resuming(targets: tuple[str, ...], options: Options) -> None:
 
 def _is_given(value: object) -> bool:
     return value is not None and value is not False and value != {}
+
+
+@contextlib.contextmanager
+def user_function(name: str) -> Iterator[Callable[..., Any]]:
+    """Import a function; while it may be called, what it prints goes to stderr.
+
+    Modules are looked for as Python does, and in the current folder first.
+
+    Args:
+        name: the module, a colon, and the function, such as `train:resume`.
+
+    Raises:
+        UsageError: there is no such module or function, or the module cannot be imported.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute.isidentifier()):
+        raise UsageError(f"'{name}' is not of the form module:function", hint="such as train:resume")
+    before = list(sys.path)
+    sys.path.insert(0, "")
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield _found(module, attribute)
+    finally:
+        sys.path[:] = before
+
+
+def _found(module: str, attribute: str) -> Callable[..., Any]:
+    try:
+        loaded = import_module(module)
+    except Exception as error:
+        raise UsageError(
+            f"'{module}' cannot be imported: {type(error).__name__}: {error}",
+            hint="name a module of the current folder, or an installed one",
+        ) from error
+    found = getattr(loaded, attribute, None)
+    if not callable(found):
+        raise UsageError(f"'{module}' has no function '{attribute}'")
+    return found  # type: ignore[no-any-return]  # callable

@@ -5,7 +5,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui import why
+from mvcs.ui import checks
 
 EXAMPLE = """
 mvcs why main~3
@@ -25,4 +25,4 @@ def command(session: Session, name: str) -> None:
     """
     with session.repository() as repository:
         found = repository.why(name)
-        session.answer(found, why.lines(found, session.screen))
+        session.answer(found, checks.why(found, session.screen))

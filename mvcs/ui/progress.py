@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from mvcs.ui.terminal.sizes import size
+from mvcs.ui.text import size
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -1,1 +1,0 @@
-"""What a terminal can show: widths, columns, numbers and foreign text, and progress."""
