@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
-from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 
 LATER = 12
 MOVING, FROZEN = 3, 2
@@ -45,8 +46,13 @@ class Rotten:
         self.catalog.attach_everything(exact=True)
 
     def packs(self, folder: str) -> list[Path]:
-        """The packs of a folder, oldest first."""
-        return sorted((self.root / folder).rglob("*.pack"), key=lambda path: path.stat().st_mtime_ns)
+        """The packs of a folder, in the order of the commits that they were written for."""
+        with Repository.open(self.root.parent) as repo:
+            written = [found.written for found in repo._session.graph.walk([repo._session.head()])][::-1]
+        exact = folder == EXACT_FOLDER
+        names = chain.from_iterable(one.exact_packs if exact else (one.pack,) for one in written)
+        paths = [self.root / pack_path(name, exact=exact) for name in names]
+        return [path for path in paths if path.exists()]  # old exact layers were dropped
 
     def flip(self, folder: str, wanted: Callable[[Placed], bool], place: int = -3) -> None:
         """Flip a bit of the first entry that is wanted, oldest packs first."""
