@@ -1,9 +1,23 @@
-from .codings.bare import BareCoding
-from .codings.lattice import UNPACED, LatticeCoding
-from .codings.moment import LogCoding, RestoredTensor, RootCoding
-from .codings.table import TableCoding
-from .config import MAX_BINS, KMeansConfig, LatticeConfig, QuantizerConfig
-from .error_sums import errors_of
+from .config import (
+    ABSENT_MOMENT,
+    AUTO_TIER,
+    CARRIED_MOMENT,
+    LEFT_OUT,
+    LOG_SCALES,
+    MAX_BINS,
+    UNNAMED,
+    USUAL_DEGRADATION,
+    KMeansConfig,
+    LatticeConfig,
+    MomentsConfig,
+    QuantizerConfig,
+    QuantizerOptions,
+    auto_takes,
+    cheapest_tier,
+    moments_config,
+    quantizer_config,
+    tier_class,
+)
 from .float_values import (
     WIDE_DTYPE,
     Floats,
@@ -14,35 +28,43 @@ from .float_values import (
     to_float32,
     upper_halves,
 )
-from .lattices.lattice import balance_rows, lattice_codes, lattice_values
-from .lattices.log_lattice import LogGrid
-from .lattices.root_lattice import RootSums, root_codes, root_signs, root_sums, root_values
-from .lattices.steps import (
+from .lattice import (
     STEADY_RATIO,
+    LogGrid,
+    RootSums,
     Scale,
+    balance_rows,
     finest_step,
+    lattice_codes,
     lattice_step,
+    lattice_values,
     nearest_step,
-    rms,
+    root_codes,
+    root_signs,
+    root_sums,
+    root_values,
     steady_step,
     step_value,
 )
 from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
-from .moments.next_update import UpdateRule, update_rule
-from .moments.plausible import implausible_setting
-from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
-from .moments.tiers import UNNAMED, USUAL_DEGRADATION, auto_takes, cheapest_tier, tier_class
-from .options import QuantizerOptions, moments_config, quantizer_config
+from .next_update import UpdateRule, implausible_setting, update_rule
 from .outliers import Codes
-from .published.codebook import fit_codebook
-from .published.table_codes import ScoredValues, dequantize, quantize
-from .quantizer import Coded, Coding, LatticeContext
-from .rehearsal import Rehearsal
-from .resolution import Resolution
-from .restore import OtherValuesError, Restorer
-from .sampling import sample_of
-from .sketch import Sketch
+from .published.code_tables import ScoredValues, TableCoding, dequantize, fit_codebook, quantize
+from .quantizer import (
+    UNPACED,
+    BareCoding,
+    Coded,
+    Coding,
+    LatticeCoding,
+    LatticeContext,
+    LogCoding,
+    RestoredTensor,
+    RootCoding,
+    errors_of,
+)
+from .restore import OtherValuesError, Rehearsal, Resolution, Restorer
+from .sketch import Sketch, sample_of
 
 __all__ = [
     "ABSENT_MOMENT",
@@ -107,7 +129,6 @@ __all__ = [
     "quantize",
     "quantizer_config",
     "remove_leading_directions",
-    "rms",
     "root_codes",
     "root_signs",
     "root_sums",

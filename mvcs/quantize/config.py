@@ -1,19 +1,184 @@
-"""How a bounded commit is quantized, as given by hand."""
+"""How a bounded commit is quantized: as given by hand, and what an optimizer's moments get by itself."""
 
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError, one_of, real
-from mvcs.quantize.moments.settings import MomentsConfig
+from mvcs.checkpoint import Moment
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError, no_option, one_of, real
 
+LOG_SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
+AUTO_TIER = "auto"
+ABSENT_MOMENT, CARRIED_MOMENT = "absent", "carried"
+LEFT_OUT = frozenset({ABSENT_MOMENT, CARRIED_MOMENT})
 Field = str | int | float | None
 
 MAX_BINS = 253  # a zero level and the mark of an exception still fit one byte
 SMALL_STEP = 1 / 128
 METRICS = ("magnitude", "momentum", "sensitivity")
+USUAL_DEGRADATION = 0.01  # where none is named
+
+_MARGIN = 2.0  # the accepted degradation over what a restore was measured to cost
+_QUICK = 0.95  # the largest beta2 for which row and column means were as good as exact values
+
+
+@dataclass(frozen=True)
+class MomentsConfig:
+    """What a commit keeps of the first and second moment of each weight (Adam: m and v).
+
+    What resumption needs decides, not the error of the values: the signs of the first moment and the second
+    one at two octaves cost training nothing that could be measured, while a second moment of zero, which is
+    not offered, throws it far off.
+
+    Attributes:
+        first: "exact"; a step in units of the root of the second moment, or of the first one's own root mean
+            square where there is no second (the momentum of SGD); "sign": -1, 0 or 1 times a mean of that,
+            and steps of three root mean squares where there is no second moment;
+            "absent", restored as zeros; or "carried", which is absent where weights on a lattice go where it
+            would still have taken them.
+        second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in
+            steps of one octave.
+        max_degradation: with "auto" for both, which stands for what `cheapest_tier` chooses at each
+            commit: how much worse than the original a state may be, such as 0.01.
+        kinds: what tensors of an optimizer that is not known are, by name: "first", "second", "momentum",
+            "weight", "iterate" or "exact" (`mvcs.checkpoint.known_optimizers.Moment`). None goes on with what
+            the commit before says.
+    """
+
+    EXACT: ClassVar["MomentsConfig"]
+    RESUME: ClassVar["MomentsConfig"]
+    FINER: ClassVar["MomentsConfig"]
+    LIGHT: ClassVar["MomentsConfig"]
+
+    first: str | float = "sign"
+    second: str | float = 2.0
+    max_degradation: float | None = None
+    kinds: tuple[tuple[str, str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no quantizer can follow."""
+        for name in ("first", "second"):
+            if type(getattr(self, name)) is int:
+                object.__setattr__(self, name, float(getattr(self, name)))
+        self._check_kinds()
+        self._check_auto()
+        if self.is_auto:
+            return
+        named = self.first in {"exact", "sign", *LEFT_OUT}
+        if not named and not (isinstance(self.first, float) and 0 < self.first <= 64):
+            raise UsageError(
+                f"the first moment cannot be kept as {self.first!r}",
+                hint="use exact, sign, absent, carried, or a step above 0 and up to 64",
+            )
+        if self.second not in {"exact", "rank-1"} and not (
+            isinstance(self.second, float) and self.second in LOG_SCALES
+        ):
+            raise UsageError(
+                f"the second moment cannot be kept as {self.second!r}",
+                hint="use exact, rank-1, or a step of 0.5, 1 or 2 octaves",
+            )
+        if self.second == "exact" and self.first not in {"exact", *LEFT_OUT}:
+            raise UsageError(
+                "the first moment cannot be kept in units of an exact second one",
+                hint="give the second moment a step, or keep both exactly",
+            )
+
+    def _check_kinds(self) -> None:
+        """Take a dict as well as pairs, and sort them."""
+        if self.kinds is None:
+            return
+        given: Mapping[object, object] = dict(self.kinds)
+        known = [kind.value for kind in Moment]
+        if not given or not all(isinstance(name, str) and name for name in given):
+            hint = "give names of tensors in an optimizer's state, as in {'exp_avg': 'first'}"
+            raise UsageError(f"moments cannot be {given}", hint=hint)
+        for name, kind in given.items():
+            if kind not in known:
+                raise UsageError(f"the moment {name!r} cannot be {kind!r}", hint=f"use {', '.join(known)}")
+        pairs = sorted((str(name), str(kind)) for name, kind in given.items())
+        object.__setattr__(self, "kinds", tuple(pairs))
+
+    def _check_auto(self) -> None:
+        if (self.first == AUTO_TIER) != (self.second == AUTO_TIER):
+            raise UsageError("one moment cannot be chosen without the other", hint="use auto for both")
+        bound = self.max_degradation
+        if bound is not None and not (self.is_auto and math.isfinite(bound) and bound >= 0):
+            raise UsageError(
+                f"moments cannot be kept for a degradation of {bound}",
+                hint="use a number from 0, and auto for both moments",
+            )
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the optimizer decides when a commit is made."""
+        return self.first == AUTO_TIER
+
+    @property
+    def rounds(self) -> bool:
+        """Whether anything but exact moments is asked for."""
+        return (self.first, self.second) != ("exact", "exact")
+
+    @property
+    def name(self) -> str:
+        """What `named` calls it, or "finer", which is chosen alone; other settings have none: "own"."""
+        return self.tier_of(self.first, self.second)
+
+    @classmethod
+    def tier_of(cls, first: object, second: object) -> str:
+        """Return the `name` of settings of the first and second moment, such as a commit recorded."""
+        known = {"exact": cls.EXACT, "finer": cls.FINER, "resume": cls.RESUME, "light": cls.LIGHT}
+        kept = first, second
+        return next((name for name, one in known.items() if (one.first, one.second) == kept), "own")
+
+    @property
+    def leaves_out_first(self) -> bool:
+        """Whether first moments are restored as zeros."""
+        return self.first in LEFT_OUT
+
+    @property
+    def scale(self) -> int:
+        """The binary logarithm of the second moment's step in units of the float32 pattern: 22 to 24."""
+        return LOG_SCALES.get(self.second if isinstance(self.second, float) else 1.0, LOG_SCALES[1.0])
+
+    @classmethod
+    def auto(cls, max_degradation: float | None = None) -> "MomentsConfig":
+        """Return what lets each commit choose by its optimizer, for an accepted degradation (0.01 if None).
+
+        Raises:
+            UsageError: the degradation is no number from 0.
+        """
+        return cls(AUTO_TIER, AUTO_TIER, max_degradation)
+
+    @classmethod
+    def described(cls, kinds: Mapping[str, str]) -> "MomentsConfig":
+        """Return what lets each commit choose, told what tensors of an optimizer's state are.
+
+        Raises:
+            UsageError: a name is no text, or there is no such kind.
+        """
+        return cls(AUTO_TIER, AUTO_TIER, kinds=tuple(kinds.items()))
+
+    @classmethod
+    def named(cls, tier: str) -> "MomentsConfig":
+        """Return "exact", "resume" (the default), "light" (the first moment carried by weights) or "auto".
+
+        Raises:
+            UsageError: there is no such tier.
+        """
+        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT, AUTO_TIER: cls.auto()}
+        if tier not in tiers:
+            raise UsageError(f"moments cannot be '{tier}'", hint="use exact, resume, light or auto")
+        return tiers[tier]
+
+
+MomentsConfig.EXACT = MomentsConfig("exact", "exact")
+MomentsConfig.RESUME = MomentsConfig("sign", 2.0)
+MomentsConfig.FINER = MomentsConfig(1.0, 2.0)
+MomentsConfig.LIGHT = MomentsConfig(CARRIED_MOMENT, "rank-1")
 
 
 @dataclass(frozen=True, init=False, kw_only=True)
@@ -298,3 +463,178 @@ _TYPES: dict[str, dict[str, tuple[type, ...]]] = {
         **_MOMENTS,
     },
 }
+
+
+class QuantizerOptions(TypedDict, total=False):
+    """How a commit is bounded; with neither `bins` nor `step_size` it is exact.
+
+    None counts as not given. `quantizer` holds all settings at once and goes with none of the others.
+
+    Attributes:
+        bins: values in the table of each weight (k-means).
+        prune: with bins: the share of the least important weights that become zero.
+        protect: with bins: the share of the most important weights that are kept exactly.
+        sigma: with bins: weight of frequency against magnitude (Inshrinkerator, section 4.4).
+        metric: with prune or protect: how important a weight is: "momentum" (the default), "magnitude" or
+            "sensitivity".
+        step_size: step of the weights' lattice in units of their root mean square.
+        hysteresis: with step_size: how much farther than half a step a weight may be from its last code and
+            keep it, in steps.
+        share: with step_size: "type" for one step a layer type, "tensor" for one a tensor.
+        moments: what is kept of an optimizer's moments: "exact", "resume", "light" or "auto". Or, for one
+            that is not known, what the tensors of its state are, as in `{"exp_avg": "first", "v": "second"}`
+            (first, second, momentum, weight, iterate or exact); the tier is "auto" then.
+        quantizer: all of it as a `LatticeConfig` or `KMeansConfig`.
+    """
+
+    bins: int | None
+    prune: float | None
+    protect: float | None
+    sigma: float | None
+    metric: str | None
+    step_size: float | None
+    hysteresis: float | None
+    share: str | None
+    moments: str | Mapping[str, str] | None
+    quantizer: QuantizerConfig | None
+
+
+_OF_KMEANS = frozenset({"bins", "prune", "protect", "sigma", "metric"})
+_OF_LATTICE = frozenset({"step_size", "hysteresis", "share"})
+
+
+def quantizer_config(**options: Unpack[QuantizerOptions]) -> QuantizerConfig | None:
+    """Return the settings that options ask for; None for an exact commit.
+
+    Raises:
+        UsageError: options that do not go together, or one out of range.
+        TypeError: a name that is none of the options'.
+    """
+    unknown = sorted(options.keys() - QuantizerOptions.__annotations__.keys())
+    if unknown:
+        raise no_option(unknown[0], QuantizerOptions.__annotations__)
+    given = {name: value for name, value in options.items() if value is not None}
+    whole = options.get("quantizer")
+    if whole is not None:
+        if len(given) > 1:
+            raise UsageError("quantizer= goes with no other setting", hint="put all of them into it")
+        if not isinstance(whole, KMeansConfig | LatticeConfig):
+            raise UsageError(f"quantizer cannot be {whole!r}", hint="use a LatticeConfig or a KMeansConfig")
+        return whole
+    if not given:
+        return None
+    for name, family in (("bins", _OF_KMEANS), ("step_size", _OF_LATTICE)):
+        others = sorted(given.keys() - family - {"moments"})
+        if name in given and others:
+            raise UsageError(f"{others[0]} does not go with {name}", hint="use bins or step_size")
+    if not given.keys() & {"bins", "step_size"}:
+        raise UsageError(
+            f"{min(given)} needs a quantizer: without one a commit is exact",
+            hint="add a step size such as 0.5, or a number of bins such as 16",
+        )
+    if "moments" in given:
+        given["moments"] = moments_config(options["moments"])
+    kind = KMeansConfig if "bins" in given else LatticeConfig
+    return kind(**given)  # type: ignore[arg-type]  # checked by the settings themselves
+
+
+def moments_config(moments: str | Mapping[str, str] | None) -> MomentsConfig:
+    """Return the settings of moments that an option asks for: a tier, or what tensors are; None is "auto".
+
+    Raises:
+        UsageError: there is no such tier, or no such kind of moment.
+    """
+    if isinstance(moments, Mapping):
+        return MomentsConfig.described(moments)
+    return MomentsConfig.named(AUTO_TIER if moments is None else str(moments))
+
+
+@dataclass(frozen=True)
+class RestoreCost:
+    """What a restore of each tier costs: the excess of the training loss over the next hundred steps.
+
+    Attributes:
+        light: of the tier of that name; infinite where it is never taken.
+        resume: the same.
+        finer: of `MomentsConfig.FINER`, for an optimizer whose momentum has no second moment beside it.
+    """
+
+    light: float = math.inf
+    resume: float = math.inf
+    finer: float = math.inf
+
+
+UNNAMED = "unnamed"
+_SETTINGS = re.compile(r" [a-z]+=.*")
+_NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
+_BETAS = re.compile(f" betas={_NUMBER},{_NUMBER}")
+_NEVER = RestoreCost()
+# Rows with a third number: the mean of probes and two standard errors (docs/lab/2026-11-25-momentum.md), but
+# for `light` of Adamax and RMSprop and `finer` of RMSprop. For these and all others the worst that was found
+# (docs/lab/2026-11-21-resuming-from-moments.md, 2026-11-24-optimizers.md); `resume` with Adam has the mean.
+_COSTS = {
+    "quick Adam": RestoreCost(0.002, 0.0003),
+    "Adam": RestoreCost(0.0043, 0.0012),
+    "NAdam": RestoreCost(0.0036, 0.0011),
+    "RAdam": RestoreCost(0.0038, 0.0024),
+    "Adamax": RestoreCost(0.0031, 0.0014, 0.0009),
+    "Adagrad": RestoreCost(0.0025, 0.0005),
+    "Adadelta": RestoreCost(0.003, 0.0005),
+    "RMSprop": RestoreCost(0.0045, 0.0005, 0.0002),
+    "centered RMSprop": RestoreCost(0.0035, 0.0007, 0.0002),
+    "SGD": RestoreCost(0.0098, 0.0021, 0.0009),
+    "Muon": RestoreCost(0.0046, 0.0025, 0.0009),
+    "Lion": RestoreCost(0.0071, 0.0045, 0.0018),
+    "schedule-free": RestoreCost(0.0008, 0.0003),
+    "ASGD": RestoreCost(0.0008, 0.0003),  # as the one before, though training reads nothing that is rounded
+    "described": RestoreCost(resume=0.0021),
+    UNNAMED: RestoreCost(resume=0.0021),
+}
+
+
+def tier_class(optimizer: str, settings: Mapping[str, object]) -> str:
+    """Return what an optimizer counts as where a tier is chosen: its name, or that with what matters of it.
+
+    Args:
+        optimizer: its name in the table of known ones.
+        settings: of its group.
+    """
+    betas = settings.get("betas")
+    quick = (
+        isinstance(betas, tuple) and len(betas) == 2 and isinstance(betas[1], float) and betas[1] <= _QUICK
+    )
+    return f"quick {optimizer}" if quick and f"quick {optimizer}" in _COSTS else optimizer
+
+
+def cheapest_tier(classes: Iterable[str], max_degradation: float | None = None) -> MomentsConfig:
+    """Return the cheapest tier whose restores cost at most half of the accepted degradation.
+
+    Args:
+        classes: as `tier_class` gives them, of all optimizers in a state of which something may be rounded;
+            the most demanding one counts. Without any, moments are known by their names alone.
+        max_degradation: how much worse than the original a state may be, relative; None takes 0.01.
+    """
+    bound = (USUAL_DEGRADATION if max_degradation is None else max_degradation) / _MARGIN
+    costs = [_COSTS.get(one, _NEVER) for one in set(classes) or {UNNAMED}]
+    if all(cost.light <= bound for cost in costs):
+        return MomentsConfig.LIGHT
+    if all(cost.resume <= bound for cost in costs):
+        return MomentsConfig.RESUME
+    # Where optimizers differ the most demanding one counts, and others are no worse off.
+    if all(min(cost.finer, cost.resume) <= bound for cost in costs):
+        return MomentsConfig.FINER
+    return MomentsConfig.EXACT
+
+
+def auto_takes(told: str) -> RestoreCost:
+    """Return the accepted degradations from which `cheapest_tier` takes each tier; infinite for never.
+
+    Args:
+        told: what a commit tells of an optimizer: its name, and settings that matter behind it.
+    """
+    name, betas = _SETTINGS.sub("", told), _BETAS.search(told)
+    known = tier_class(
+        "Adam" if name == "AdamW" else name, {"betas": betas and tuple(map(float, betas.groups()))}
+    )
+    cost = _COSTS.get(known, _NEVER)
+    return RestoreCost(_MARGIN * cost.light, _MARGIN * cost.resume)

@@ -128,8 +128,3 @@ def measure_progress(restored: Floats, now: Floats, before: Floats) -> ProgressS
     """
     arrays = (np.ascontiguousarray(values).reshape(-1) for values in (restored, now, before))
     return ProgressSums(*mvcs_native.progress_sums(*arrays))
-
-
-def retained_progress(restored: Floats, now: Floats, before: Floats) -> float:
-    """Return <restored - before, now - before> / |now - before|^2; 1.0 where nothing moved."""
-    return measure_progress(restored, now, before).retained

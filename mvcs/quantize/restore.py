@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mvcs.errors import CorruptionError
 from mvcs.objects import (
@@ -22,17 +24,15 @@ from mvcs.objects import (
     short_id,
 )
 from mvcs.quantize.float_values import Floats, from_float32, to_float32
-from mvcs.quantize.lattices.lattice import lattice_values
-from mvcs.quantize.lattices.log_lattice import LogGrid
-from mvcs.quantize.lattices.root_lattice import root_values
+from mvcs.quantize.lattice import LogGrid, lattice_values, root_values
 from mvcs.quantize.outliers import Codes, split, with_exceptions
-from mvcs.quantize.published.table_codes import dequantize
+from mvcs.quantize.published.code_tables import dequantize
 
 Content = bytes | memoryview
-
-
-def _never(_: int) -> bool:
-    return False
+Numbers = NDArray[np.float64]
+_OCTAVE = 23  # an octave is 2^23 units of a float's pattern
+_HALF_BITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+_SLACK = 1 + 2.0**-10
 
 
 class OtherValuesError(CorruptionError):
@@ -50,7 +50,7 @@ class Restorer:
     """
 
     chunk: Callable[[ObjectId], Content]
-    has_room: Callable[[int], bool] = _never
+    has_room: Callable[[int], bool] = lambda _: False
     _root: dict[tuple[QuantizedTensor, int], Content] = field(default_factory=dict)
 
     def restore(self, tensor: QuantizedTensor, index: int) -> Content:
@@ -80,7 +80,8 @@ class Restorer:
         if isinstance(form, Constant):
             return form.element * count
         if isinstance(form, Derived):
-            return from_float32(self._floats_of(form.source, index), tensor.dtype.name)
+            source = self.restore(form.source, index)
+            return from_float32(to_float32(source, form.source.dtype.name), tensor.dtype.name)
         return self._coded(tensor, index, count)
 
     def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> Content:
@@ -135,12 +136,117 @@ class Restorer:
 
     def root(self, form: RootLattice, index: int) -> Floats:
         """Return the restored values of the tensor whose roots scale a chunk."""
-        root = form.root
+        return to_float32(self._kept_root(form.root, index), form.root.dtype.name)
+
+    def _kept_root(self, root: QuantizedTensor, index: int) -> Content:
         content = self.restore(root, index)
         self._root.clear()
         if self.has_room(len(content)):
             self._root[root, index] = content
-        return to_float32(content, root.dtype.name)
+        return content
 
-    def _floats_of(self, tensor: QuantizedTensor, index: int) -> Floats:
-        return to_float32(self.restore(tensor, index), tensor.dtype.name)
+
+@dataclass(frozen=True)
+class Rehearsal(Restorer):
+    """Asks for chunks, and gives back what has the length of the values."""
+
+    def restore(self, tensor: QuantizedTensor, index: int) -> Content:
+        """Ask for all that one chunk of the tensor's grid is made of."""
+        kept = self._root.pop((tensor, index), None) if self._root else None
+        if kept is None:
+            self._ask(tensor, index)
+        return cast("Content", range(tensor.chunk_elements(index) * tensor.dtype.itemsize))
+
+    def _ask(self, tensor: QuantizedTensor, index: int) -> None:
+        form = tensor.parameters
+        if isinstance(form, Derived):
+            self.restore(form.source, index)
+        if isinstance(form, Absent | Constant | Derived):
+            return
+        named = [chunks[index] for chunks in (tensor.codes, tensor.exceptions) if chunks]
+        if isinstance(form, LogLattice):
+            named += [form.rows, form.cols]
+        for identifier in named:
+            if identifier is not None:
+                self.chunk(identifier)
+        if isinstance(form, RootLattice):
+            self._kept_root(form.root, index)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The steps of one quantized tensor.
+
+    Attributes:
+        tensor: the tensor.
+        restorer: reads what its form names.
+    """
+
+    tensor: QuantizedTensor
+    restorer: Restorer
+
+    @property
+    def left_out(self) -> bool:
+        """Whether its values were left out on purpose."""
+        return isinstance(self.tensor.parameters, Absent)
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether its values say nothing of single elements: left out, or means of rows and columns."""
+        form = self.tensor.parameters
+        return self.left_out or (isinstance(form, LogLattice) and not self.tensor.codes)
+
+    def steps(self, index: int, values: Numbers, others: Numbers) -> Numbers:
+        """Return how far off each restored value of a chunk may be: a step; inf where nothing limits it.
+
+        Args:
+            index: the chunk.
+            values: its elements as they are restored.
+            others: what they are compared with; what lies beyond a table is not told apart by it.
+        """
+        if self.unlimited:
+            return np.full(values.shape, np.inf)
+        steps = self._steps(self.tensor, index, values) * _SLACK
+        form = self.tensor.parameters
+        return _beyond(self._table(form), values, others, steps) if isinstance(form, bytes) else steps
+
+    def _table(self, form: bytes) -> Numbers:
+        return np.unique(to_float32(form, self.tensor.dtype.name).astype(np.float64))
+
+    def _steps(self, tensor: QuantizedTensor, index: int, values: Numbers) -> Numbers:
+        form = tensor.parameters
+        if isinstance(form, bytes):
+            return _gaps(self._table(form), values)
+        if isinstance(form, Lattice):
+            return np.full(values.shape, float(lattice_values(np.ones(1, np.int16), form.step)[0]))
+        if isinstance(form, LogLattice):
+            step: float = 2.0 ** (form.scale - _OCTAVE)  # in octaves
+            return np.abs(values) * float(np.exp2(step) - 1)
+        if isinstance(form, RootLattice):
+            return self._root_steps(form, index, values)
+        if isinstance(form, Derived):
+            source = self._steps(form.source, index, values)
+            return source + np.abs(values) * _HALF_BITS[tensor.dtype.name]
+        return np.zeros(values.shape) if isinstance(form, Constant) else np.full(values.shape, np.inf)
+
+    def _root_steps(self, form: RootLattice, index: int, values: Numbers) -> Numbers:
+        roots = self.restorer.root(form, index)
+        steps = root_values(np.ones(values.size, np.int16), roots, form.step).astype(np.float64)
+        # Where only signs are kept nothing limits what was larger than a step.
+        return np.where(np.all(np.abs(values) <= steps), np.inf, steps)
+
+
+def _gaps(levels: Numbers, values: Numbers) -> Numbers:
+    """Return the wider gap beside each value that is one of the levels."""
+    inner = np.diff(levels)
+    gaps = np.concatenate([inner[:1], inner, inner[-1:]]) if inner.size else np.full(2, np.inf)
+    found = np.minimum(np.searchsorted(levels, values), levels.size - 1)
+    listed = levels[found] == values
+    return np.where(listed, np.maximum(gaps[found], gaps[found + 1]), 0.0)
+
+
+def _beyond(levels: Numbers, values: Numbers, others: Numbers, steps: Numbers) -> Numbers:
+    """Lift the limit where an outermost level stands for whatever lies farther out."""
+    above = (values == levels[-1]) & (others > values)
+    below = (values == levels[0]) & (others < values)
+    return np.where(above | below, np.inf, steps)

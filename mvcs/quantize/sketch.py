@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mvcs_native
-from mvcs.quantize.float_values import Floats
+from mvcs.objects import DType
+from mvcs.quantize.float_values import Floats, to_float32
 
 Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.uint64]]
 FewPoints: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64], int]
@@ -21,6 +22,7 @@ _INFINITY = 0x7F80  # the top 16 bits of +inf; larger magnitudes are NaNs
 _SUBNORMAL = 0x007F  # the largest top 16 bits of a zero or subnormal magnitude
 _TOGETHER = 64  # parts of few values, so that they stay in the cache
 _PATTERN = np.uint32(0x7FFFFFFF)
+RUNS, RUN = 8, 1 << 9  # of every chunk; a state has hundreds of chunks
 
 
 class Sketch:
@@ -154,3 +156,18 @@ def _with_zero(values: NDArray[np.float64], counts: NDArray[np.uint64], zeros: i
         counts = np.append(counts, np.uint64(zeros))
     order = np.argsort(values, kind="stable")
     return values[order], counts[order]
+
+
+def runs(count: int) -> list[slice]:
+    """Return where the sample of a chunk of so many values lies: evenly spaced runs, or all of it."""
+    if count <= RUNS * RUN:
+        return [slice(0, count)]
+    starts = (number * (count - RUN) // (RUNS - 1) for number in range(RUNS))
+    return [slice(start, start + RUN) for start in starts]
+
+
+def sample_of(part: memoryview, dtype: DType) -> Floats:
+    """Return the sample of a chunk."""
+    elements = np.frombuffer(part, np.uint8).reshape(-1, dtype.itemsize)
+    taken = np.concatenate([elements[run] for run in runs(len(elements))])
+    return to_float32(taken.reshape(-1), dtype.name)

@@ -7,7 +7,7 @@ import torch
 from mvcs.checkpoint.optimizers import optimizer_parameters
 from mvcs.checkpoint.roles import roles_of
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.quantize.moments.next_update import update_rule
+from mvcs.quantize.next_update import update_rule
 
 
 def found(state):

@@ -5,13 +5,10 @@ import pytest
 
 from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.forms import LogLattice, RootLattice
-from mvcs.quantize.codings.lattice import LatticeCoding
-from mvcs.quantize.codings.moment import LogCoding, RootCoding
-from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.float_values import Floats, from_float32, to_float32
-from mvcs.quantize.lattices.log_lattice import LogGrid
+from mvcs.quantize.lattice import LogGrid
 from mvcs.quantize.measure import measure_errors
-from mvcs.quantize.quantizer import Coding
+from mvcs.quantize.quantizer import Coding, LatticeCoding, LogCoding, RootCoding, errors_of
 from tests.format import examples
 
 COUNT = (1 << 17) + 1237

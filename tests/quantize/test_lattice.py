@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mvcs.objects.chunk_grid import DTYPES, chunk_elements
 from mvcs.quantize import (
+    Scale,
     Sketch,
     balance_rows,
     from_float32,
@@ -18,12 +19,11 @@ from mvcs.quantize import (
     lattice_step,
     lattice_values,
     nearest_step,
-    rms,
     steady_step,
     step_value,
     to_float32,
 )
-from mvcs.quantize.codings.lattice import LatticeCoding
+from mvcs.quantize.quantizer import LatticeCoding
 
 
 def weights(count=20_000, seed=0, scale=0.02):
@@ -66,13 +66,15 @@ def test_a_step_stays_while_it_is_near(parent, target):
 
 def test_root_mean_squares_come_from_the_sketch_alone():
     values = weights()
-    whole = rms(sketch_of(values))
+    whole = Scale.of(sketch_of(values)).rms
     assert whole == pytest.approx(math.sqrt(np.mean(np.square(values.astype(float)))), rel=1 / 256)
     parts = sketch_of(values[::-1][:77].copy())
     parts.merge(sketch_of(values[::-1][77:].copy()))
-    assert rms(parts) == whole
-    assert rms(Sketch()) == rms(sketch_of(np.zeros(5, np.float32))) == 0.0
-    assert rms(sketch_of(np.array([np.nan, np.inf, 3, 0], np.float32))) == pytest.approx(3 / math.sqrt(2))
+    assert Scale.of(parts).rms == whole
+    assert Scale.of(Sketch()).rms == Scale.of(sketch_of(np.zeros(5, np.float32))).rms == 0.0
+    assert Scale.of(sketch_of(np.array([np.nan, np.inf, 3, 0], np.float32))).rms == pytest.approx(
+        3 / math.sqrt(2)
+    )
 
 
 def test_errors_stay_below_half_a_step_and_the_hysteresis():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mvcs.quantize import ErrorSums, ProgressSums, measure_errors, measure_progress
-from mvcs.quantize.measure import retained_progress
 
 
 def floats(*values):
@@ -44,17 +43,17 @@ def test_a_lost_infinity_is_an_infinite_error():
 
 def test_all_progress_is_kept_where_nothing_is_lost():
     before, now = floats(1, 2, 3), floats(1.5, 1, 3)
-    assert retained_progress(now, now, before) == 1.0
-    assert retained_progress(before, before, before) == 1.0
+    assert measure_progress(now, now, before).retained == 1.0
+    assert measure_progress(before, before, before).retained == 1.0
 
 
 def test_what_snaps_back_keeps_no_progress():
     """Updates below half a step around values on a lattice all round back."""
     before = np.arange(-500, 500).astype(np.float32)
     moves = (np.random.default_rng(5).random(1000, np.float32) - np.float32(0.5)) * np.float32(0.9)
-    assert retained_progress(np.rint(before + moves), before + moves, before) == 0.0
+    assert measure_progress(np.rint(before + moves), before + moves, before).retained == 0.0
     large = before + moves * np.float32(100)
-    assert retained_progress(np.rint(large), large, before) == pytest.approx(1, abs=0.01)
+    assert measure_progress(np.rint(large), large, before).retained == pytest.approx(1, abs=0.01)
 
 
 def test_progress_adds_up_and_leaves_out_what_is_not_finite():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.quantize.moments.next_update import AdamRule, SgdRule, update_rule
+from mvcs.quantize.next_update import AdamRule, SgdRule, update_rule
 
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1, "amsgrad": False}
 SGD = {"lr": 0.1, "momentum": 0.9, "dampening": 0, "nesterov": False, "weight_decay": 0}

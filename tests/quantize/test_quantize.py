@@ -19,7 +19,7 @@ from mvcs.quantize import (
     quantize,
     to_float32,
 )
-from mvcs.quantize.published.codebook import Codebook
+from mvcs.quantize.published.code_tables import Codebook
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

@@ -5,7 +5,7 @@ import pytest
 from mvcs.checkpoint.known_optimizers import KNOWN_OPTIMIZERS
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
-from mvcs.quantize.moments.tiers import auto_takes, cheapest_tier, tier_class
+from mvcs.quantize.config import auto_takes, cheapest_tier, tier_class
 
 
 def adam(beta2):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.quantize.lattices.steps import step_value
+from mvcs.quantize.lattice import step_value
 
 ELEMENTS = (1 << 31) + 12_345
 LAST = 1 << 20

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from mvcs.quantize.measure import retained_progress
+from mvcs.quantize.measure import measure_progress
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 
@@ -73,7 +73,7 @@ def test_every_round_of_small_steps_keeps_its_progress(repo: Repository, setting
         before = resumed(repo, run, STEPS, **settings)
         now, kept = run.state(), repo.restore(prefer_exact=False).state["model"]
         shares = {
-            name: retained_progress(*(state[name].numpy() for state in (kept, now, before)))
+            name: measure_progress(*(state[name].numpy() for state in (kept, now, before))).retained
             for name in now
             if name.endswith("weight")
         }

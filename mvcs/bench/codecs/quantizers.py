@@ -15,6 +15,7 @@ from mvcs.quantize import (
     LatticeConfig,
     LogGrid,
     MomentsConfig,
+    Scale,
     Sketch,
     balance_rows,
     dequantize,
@@ -24,7 +25,6 @@ from mvcs.quantize import (
     lattice_values,
     nearest_step,
     quantize,
-    rms,
     root_codes,
     root_signs,
     root_sums,
@@ -222,7 +222,7 @@ def _scales(values: dict[str, Floats], groups: dict[str, str]) -> dict[str, floa
     members: dict[str, list[Floats]] = defaultdict(list)
     for path, floats in values.items():
         members[groups[path]].append(floats)
-    return {group: rms(_sketch(parts)) for group, parts in members.items()}
+    return {group: Scale.of(_sketch(parts)).rms for group, parts in members.items()}
 
 
 def _sketch(parts: list[Floats]) -> Sketch:

@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.quantize import LatticeConfig
-from mvcs.quantize.measure import ErrorSums, retained_progress
+from mvcs.quantize.measure import ErrorSums, measure_progress
 
 SHAPE = (300, 200)
 
@@ -35,7 +35,7 @@ def moved(before, **by):
 
 def retained(repo, rev, now, before):
     restored = repo.checkout(rev, numpy=True)
-    return {name: retained_progress(restored[name], now[name], before[name]) for name in now}
+    return {name: measure_progress(restored[name], now[name], before[name]).retained for name in now}
 
 
 def test_without_the_check_progress_would_snap_back(repo):

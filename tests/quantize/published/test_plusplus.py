@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig, Sketch, fit_codebook, measure_errors
-from mvcs.quantize.published.plusplus import kmeans_plus_plus
+from mvcs.quantize.published.code_tables import kmeans_plus_plus
 from tests.reference.kmeans import kmeans, partition_cost
 
 

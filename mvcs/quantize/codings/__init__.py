@@ -1,1 +1,0 @@
-"""The quantizers: tables, lattices, lattices of moments, and forms without codes."""

@@ -1,1 +1,0 @@
-"""Values to multiples of a step, and back."""
