@@ -1,12 +1,20 @@
-from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable, is_zero
-from .bound import Bound, Goal
-from .candidates import Attempt, LatticeChoice, LatticeOutcome, StepCost, Tested, error_of
-from .doubts import ForgottenGoal, SampleSize, SamplingNoise, undecided
-from .early_verdict import NO_SHARE, PairedCheck, Verdict
-from .evaluation import METRIC, Evaluation
+from .early_verdict import NO_SHARE, ForgottenGoal, PairedCheck, SampleSize, SamplingNoise, Verdict, undecided
+from .evaluation import (
+    METRIC,
+    Baseline,
+    Batch,
+    Bound,
+    Evaluation,
+    Goal,
+    Measured,
+    as_batches,
+    as_number,
+    check_repeatable,
+    is_zero,
+)
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
 from .settings import SEARCH_DEFAULTS, SearchSettings
-from .step_search import LatticeSearch
+from .step_search import Attempt, LatticeChoice, LatticeOutcome, LatticeSearch, StepCost, Tested, error_of
 
 __all__ = [
     "MAGNITUDE",

@@ -12,7 +12,7 @@ from mvcs.objects import STEPS_PER_OCTAVE
 class SearchSettings:
     """What a search for lattice steps, and the verdicts that it gets, go by.
 
-    Degradations and their standard errors are shares, errors those of `mvcs.search.candidates.StepCost`.
+    Degradations and their standard errors are shares, errors those of `mvcs.search.step_search.StepCost`.
 
     Attributes:
         evaluations: candidates at one commit, at most.

@@ -8,22 +8,233 @@ draw, and the search takes more of them, nearer to each other.
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
 
-from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import (
-    Attempt,
-    Judge,
-    LatticeChoice,
-    LatticeOutcome,
-    Space,
-    Tested,
-    error_of,
-    stored_of,
-)
-from mvcs.search.degradation_model import DegradationModel
+from mvcs.objects import STEPS_PER_OCTAVE
+from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
+
+_FILLS = 3  # steps up, of those that a layer type may have, which are tried to use up an error
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a step means for the weights of a layer type.
+
+    Attributes:
+        stored: bytes.
+        error: squared error of the restored values, weighted by what it means for quality.
+    """
+
+    stored: float
+    error: float
+
+
+@dataclass(frozen=True)
+class LatticeChoice:
+    """A step byte for every layer type, and the hysteresis they share."""
+
+    steps: Mapping[str, int]
+    hysteresis: float
+
+
+class Space(Protocol):
+    """What can be chosen at one commit."""
+
+    @property
+    def starts(self) -> Mapping[str, int]:
+        """The step byte to begin with, for every layer type: the parent's, where there is one."""
+        ...
+
+    @property
+    def settled(self) -> Container[str]:
+        """The layer types most of whose codes stay what they are as long as their step does."""
+        ...
+
+    @property
+    def coarsest(self) -> Mapping[str, int]:
+        """The largest step byte that makes sense, for every layer type."""
+        ...
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The layer types whose steps stay what they begin with; others are chosen beside their errors."""
+        ...
+
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Those of the settings that differ: without codes of a parent there is nothing to keep."""
+        ...
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
+        """Return what a step means for a layer type; asked for again and again."""
+        ...
+
+
+class Judge(Protocol):
+    """Evaluates a point."""
+
+    def __call__(self, point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        """Return what an evaluation finds, as soon as that is clear.
+
+        Args:
+            point: what to evaluate.
+            whole: accept it by the whole sample alone. Asked of what was accepted early.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A point that was evaluated.
+
+    Attributes:
+        point: what it was.
+        stored: its bytes.
+        error: that of all its layer types.
+        verdict: what the evaluation found.
+        missed: it was far beyond what is trusted, and refused, which says nothing of what is near.
+    """
+
+    point: LatticeChoice
+    stored: float
+    error: float
+    verdict: Verdict
+    missed: bool = False
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is searched for the steps of a commit.
+
+    Attributes:
+        space: what can be chosen.
+        judge: evaluates a point.
+        epsilon: the degradation accepted.
+        thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
+        most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
+    """
+
+    space: Space
+    judge: Judge
+    epsilon: float
+    thorough: bool = False
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class LatticeOutcome:
+    """What a search found.
+
+    Attributes:
+        chosen: the point with the fewest bytes that keeps the bound; None where none was found.
+        tested: every point that was evaluated, in order.
+    """
+
+    chosen: Tested | None
+    tested: Sequence[Tested]
+
+
+def stored_of(space: Space, point: LatticeChoice) -> float:
+    """Return the bytes of a point."""
+    return sum(space.cost(kind, step, point.hysteresis).stored for kind, step in point.steps.items())
+
+
+def error_of(space: Space, point: LatticeChoice) -> float:
+    """Return the error of a point."""
+    return math.fsum(space.cost(kind, step, point.hysteresis).error for kind, step in point.steps.items())
+
+
+@dataclass
+class DegradationModel:
+    """What degradation a unit of weighted error brings: the mean of its logarithm, and how sure that is.
+
+    It begins with what two runs showed halfway: half, give or take a factor of 2.7. Quality does not follow
+    error that simply. Codes kept by hysteresis average over steps, which may even be better than the
+    original, and a little coarser is far worse. So an error is tried at most twice as large as one accepted.
+
+    Attributes:
+        settings: what it goes by.
+        mean: of the logarithm.
+        deviation: of the logarithm.
+        trusted: no error above this one is proposed.
+        reached: the largest error that was accepted, slowly forgotten.
+        ceiling: no error above this one is proposed either, since such ones were followed by a fall.
+        last: the error of the last commit; 0 where it has another hysteresis, or is exact.
+    """
+
+    settings: SearchSettings = SEARCH_DEFAULTS
+    mean: float = field(init=False)
+    deviation: float = field(init=False)
+    trusted: float = math.inf
+    reached: float = 0.0
+    ceiling: float = math.inf
+    last: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begin with what is known of other runs."""
+        self.mean, self.deviation = math.log(self.settings.first_mean), self.settings.first_deviation
+
+    def age(self, best: float, farthest: float) -> None:
+        """Know less than at the last commit; what was worse than the best known may be no more.
+
+        Args:
+            best: the smallest mean of all hystereses.
+            farthest: the largest error that one of them trusts.
+        """
+        self.mean += self.settings.forgotten * (best - self.mean)
+        self.deviation = math.hypot(self.deviation, self.settings.drift)
+        self.reached *= self.settings.remembered
+        if self.trusted < math.inf:
+            behind = farthest / self.trusted if self.trusted > 0 and farthest < math.inf else 1.0
+            self.trusted *= max(behind**self.settings.regained, self.settings.widening)
+
+    def learn(self, seen: float, noise: float) -> None:
+        """Take in a degradation for a unit of error, and the deviation of its logarithm."""
+        gap = math.log(seen) - self.mean
+        # A surprise says that what was known was worth less.
+        known = max(self.deviation, abs(gap) / 2)
+        gain = known**2 / (known**2 + noise**2 + self.settings.least_noise**2)
+        self.mean += gain * gap
+        self.deviation = known * math.sqrt(1 - gain)
+
+    @property
+    def limit(self) -> float:
+        """The largest error to propose."""
+        return min(self.trusted, self.ceiling)
+
+    @property
+    def far(self) -> float:
+        """An error as large as was accepted before, where far less is trusted now; else 0."""
+        far = min(self.reached, self.ceiling)
+        return far if far > self.settings.fallen * self.trusted else 0.0
+
+    def end(self, *, tried: bool, kept: float) -> None:
+        """Take in how a commit ended.
+
+        Codes that are kept pass errors on. Those of a commit may be as large as the bound allows, and leave
+        the next one no choice but steps so fine that they cost ten times the bytes. So errors that were
+        followed by that are kept away from for a while.
+
+        Args:
+            tried: errors of this hysteresis were evaluated.
+            kept: the error that was committed; 0 where it is of another hysteresis.
+        """
+        self.ceiling *= self.settings.rising
+        if tried and kept * self.settings.cliff < self.last:
+            self.ceiling = self.settings.before_it * self.last
+        self.last = kept
+
+    def most(self, epsilon: float, caution: float) -> float:
+        """Return the largest error that is predicted to keep the bound."""
+        return min(epsilon / self.predict(1.0, caution), self.limit)
+
+    def predict(self, error: float, caution: float) -> float:
+        """Return the degradation of an error, so many deviations up."""
+        return error * math.exp(self.mean + caution * self.deviation)
 
 
 @dataclass
@@ -102,8 +313,9 @@ class LatticeSearch:
             tested.append(found)
             if found.verdict.accepted:
                 best = found
-            elif best and not attempt.thorough and self._is_enough(best, tested):
-                break
+            elif best and not attempt.thorough:
+                if len(tested) >= self.settings.enough and best.stored <= self._typical:
+                    break
         return best
 
     def _confirmed(self, best: Tested | None, attempt: Attempt, tested: list[Tested]) -> Tested | None:
@@ -119,9 +331,6 @@ class LatticeSearch:
             self._learn(found, attempt.epsilon, _near([*tested[:place], *tested[place + 1 :]]))
         tested[place] = found
         return found
-
-    def _is_enough(self, best: Tested, tested: Sequence[Tested]) -> bool:
-        return len(tested) >= self.settings.enough and best.stored <= self._typical
 
     def _end(self, best: Tested | None, tested: Sequence[Tested]) -> None:
         if best is not None:
@@ -158,7 +367,7 @@ class LatticeSearch:
         model, error = self.models[point.hysteresis], error_of(space, point)
         found = Tested(point, stored_of(space, point), error, judge(point))
         if error > self.settings.farther * model.trusted and not found.verdict.accepted:
-            model.miss()
+            model.reached *= self.settings.missed
             return replace(found, missed=True)
         self._learn(found, epsilon, before)
         return found
@@ -339,3 +548,124 @@ def _largest_kept(found: Tested, before: Sequence[Tested]) -> float:
     return max(
         (each.error for each in alike if each.verdict.accepted and each.error < found.error), default=0.0
     )
+
+
+def cheapest(
+    space: Space,
+    hysteresis: float,
+    most: float,
+    settings: SearchSettings = SEARCH_DEFAULTS,
+    *,
+    settled: Container[str] = (),
+) -> LatticeChoice | None:
+    """Return the point of fewest bytes whose error is at most `most`; None where none was found.
+
+    Where layer types are held, others get an eighth of it at least: what those lose cannot be mended.
+
+    Args:
+        space: what can be chosen.
+        hysteresis: of all its codes.
+        most: the largest error.
+        settings: how far is looked.
+        settled: layer types most of whose codes stay where their step does.
+    """
+    held = math.fsum(space.cost(kind, space.starts[kind], hysteresis).error for kind in space.held)
+    return _Prices(space, hysteresis, max(most, held + most / 8), settings, settled).cheapest()
+
+
+@dataclass(frozen=True)
+class _Prices:
+    space: Space
+    hysteresis: float
+    most: float
+    settings: SearchSettings
+    settled: Container[str]
+
+    def cheapest(self) -> LatticeChoice | None:
+        # From below: what a high price would look at, a trial each, are steps far finer than needed.
+        price = self.settings.least_price
+        while not self._fits(point := self._at(price)):
+            price += self.settings.price_stride
+            if price > self.settings.most_price:
+                return self._finer()
+        low = price - self.settings.price_stride
+        for _ in range(self.settings.halvings if price > self.settings.least_price else 0):
+            middle = (low + price) / 2
+            if self._fits(lower := self._at(middle)):
+                point, price = lower, middle
+            else:
+                low = middle
+        return self._filled(point)
+
+    def _finer(self) -> LatticeChoice | None:
+        """Return a point whose steps are all finer by as many octaves as it takes.
+
+        Next to the parent's step codes are kept, and their errors small; a little finer they are larger.
+        Whoever goes on only as long as it gets better does not come beyond that.
+        """
+        starts, held = self.space.starts.items(), self.space.held
+        for finer in range(STEPS_PER_OCTAVE, self.settings.farthest + 1, STEPS_PER_OCTAVE):
+            point = self._point(
+                {kind: step if kind in held else max(step - finer, 0) for kind, step in starts}
+            )
+            if self._fits(point):
+                return self._filled(point)
+        return None
+
+    def _at(self, logarithm: float) -> LatticeChoice:
+        return self._point({kind: self._cheapest_step(kind, 2.0**logarithm) for kind in self.space.starts})
+
+    def _filled(self, point: LatticeChoice) -> LatticeChoice:
+        """Use up what one price for all layer types left of the error allowed, a layer type at a time."""
+        while True:
+            others = [
+                self._point({**point.steps, kind: more})
+                for kind, step in point.steps.items()
+                for more in islice(self._coarser(kind, step), _FILLS)
+            ]
+            fit = [other for other in others if self._fits(other)]
+            best = min(fit, key=lambda other: stored_of(self.space, other), default=point)
+            if stored_of(self.space, best) >= stored_of(self.space, point):
+                return point
+            point = best
+
+    def _cheapest_step(self, kind: str, price: float) -> int:
+        """Go from the parent's step both ways, as far as it keeps getting cheaper."""
+
+        def total(step: int) -> float:
+            cost = self.space.cost(kind, step, self.hysteresis)
+            return cost.stored + price * cost.error
+
+        start = best = self.space.starts[kind]
+        least = total(start)
+        finest = max(start - self.settings.farthest, 0)
+        finer = (step for step in range(start - 1, finest - 1, -1) if self._may_be(kind, step))
+        for steps in (finer, self._coarser(kind, start)):
+            missed = 0
+            for step in steps:
+                if missed == self.settings.patience:
+                    break
+                found = total(step)
+                best, least, missed = (step, found, 0) if found < least else (best, least, missed + 1)
+        return best
+
+    def _coarser(self, kind: str, step: int) -> Iterator[int]:
+        """Yield the steps above one that a layer type may have."""
+        start, coarsest = self.space.starts[kind], self.space.coarsest[kind]
+        last = min(start + self.settings.farthest, coarsest)
+        return (more for more in range(step + 1, last + 1) if self._may_be(kind, more))
+
+    def _may_be(self, kind: str, step: int) -> bool:
+        """Tell whether a step is larger, whole octaves finer, or so fine that no code is kept."""
+        if kind in self.space.held:
+            return False
+        finer = self.space.starts[kind] - step
+        return (
+            kind not in self.settled or not 0 < finer <= self.settings.nested or not finer % STEPS_PER_OCTAVE
+        )
+
+    def _fits(self, point: LatticeChoice) -> bool:
+        return error_of(self.space, point) <= self.most
+
+    def _point(self, steps: Mapping[str, int]) -> LatticeChoice:
+        return LatticeChoice(steps, self.hysteresis)

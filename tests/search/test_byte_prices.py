@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import StepCost, error_of
+from mvcs.search.step_search import StepCost, cheapest, error_of
 
 START = 200
 

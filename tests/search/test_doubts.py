@@ -22,7 +22,7 @@ from mvcs.search import (
     StepCost,
     Verdict,
 )
-from mvcs.search.doubts import doubt_of
+from mvcs.search.early_verdict import doubt_of
 from tests.search.lone import Lone
 
 EPSILON = 0.01

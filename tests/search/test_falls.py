@@ -7,10 +7,9 @@ from statistics import fmean
 
 import pytest
 
-from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
-from mvcs.search.step_search import LatticeSearch
+from mvcs.search.step_search import Attempt, LatticeChoice, LatticeSearch, StepCost
 from tests.search.lone import Lone
 
 EPSILON = 0.001

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
-from mvcs.search.step_search import LatticeSearch
+from mvcs.search.step_search import Attempt, LatticeChoice, LatticeSearch, StepCost
 
 EPSILON = 0.01
 
