@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mvcs.bench.data.text import Corpus
-from mvcs.bench.tasks.gpt import Gpt, GptTask, Sizes
+from mvcs.bench.tasks.next_byte import Gpt, GptTask, Sizes
 
 SIZES = Sizes(width=48, layers=2, heads=2, context=48)
 RANK, SCALE = 8, 2.0

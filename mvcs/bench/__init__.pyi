@@ -1,13 +1,12 @@
 from .bounded import BoundedReport, BoundedStep, BoundedTerms, ConstantStretch, Judged
-from .codecs.clock import Speed
-from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
+from .codecs.codec import CodecReport, CodecRow, CodecSection, Speed, measure_codec
 from .data.text import held_out_text
 from .history import CommittedStep, HistoryReport, commit_all
 from .replay import replay_run
 from .runs.run_maker import MakeReport, make_run
 from .runs.tasks import Task
 from .tasks.catalog import RECIPES, task_of
-from .tasks.gpt import GptTask
+from .tasks.next_byte import GptTask
 
 __all__ = [
     "RECIPES",

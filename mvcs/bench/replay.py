@@ -12,11 +12,8 @@ from torch import nn
 from mvcs.bench.bounded import BoundedReport, BoundedStep, BoundedTerms, Judged, Records, Setting, Spent
 from mvcs.bench.history import with_mechanisms
 from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
-from mvcs.bench.runs.recorded import load_recorded
-from mvcs.bench.runs.run_maker import one_thread
-from mvcs.bench.runs.samples import Sample, samples_of
-from mvcs.bench.runs.schedules import is_constant
-from mvcs.bench.runs.tasks import Task
+from mvcs.bench.runs.run_maker import load_recorded, one_thread
+from mvcs.bench.runs.tasks import Sample, Task, samples_of
 from mvcs.commits import Mechanisms
 from mvcs.errors import MvcsError
 from mvcs.local_files import scratch_folder
@@ -58,10 +55,11 @@ def replay_run(
     found = recorded[:: every or 1]
     sizes = asdict(task.sample_sizes)
     setting = Setting(**asdict(terms), task=task.name, data=task.data, samples=sizes)
+    schedule, steps = task.schedule, recorded[-1].step
     constant = [
         after.step
         for before, after in pairwise(found)
-        if is_constant(task.schedule, before.step, after.step, recorded[-1].step)
+        if all(schedule.rate(step, steps) == schedule.peak for step in range(before.step, after.step))
     ]
     progress.start("committing", len(found), "checkpoints")
     with _place(folder, out, terms) as (place, originals), one_thread(_SEED):
@@ -148,7 +146,7 @@ class _Replay:
                 if checkpoint.step not in self._records.commits:
                     load_recorded(checkpoint.path, self._learner)
                     spent = None if checkpoint.step in made else self._save(checkpointer, checkpoint.step)
-                    commit = made.get(checkpoint.step) or self._tip()
+                    commit = made.get(checkpoint.step) or self._repository.resolve("HEAD")
                     self._records.add(self._measured(commit, spent))
                     progress.note(_told(self._records.commits[checkpoint.step]))
                 progress.advance(1)
@@ -159,9 +157,6 @@ class _Replay:
         if checkpointer.failures:
             raise MvcsError(str(checkpointer.failures[-1]))
         return Spent.of(checkpointer.timings[-1])
-
-    def _tip(self) -> CommitInfo:
-        return self._repository.resolve("HEAD")
 
     def _measured(self, commit: CommitInfo, spent: Spent | None) -> BoundedStep:
         restored = self._repository.restore(commit.id, prefer_exact=False)

@@ -311,11 +311,11 @@ class LatticeSearch:
             found = self._test(space, point, attempt.judge, epsilon, _near(tested))
             self._spent += found.verdict.share
             tested.append(found)
+            is_enough = len(tested) >= self.settings.enough and not attempt.thorough
             if found.verdict.accepted:
                 best = found
-            elif best and not attempt.thorough:
-                if len(tested) >= self.settings.enough and best.stored <= self._typical:
-                    break
+            elif best and is_enough and best.stored <= self._typical:
+                break
         return best
 
     def _confirmed(self, best: Tested | None, attempt: Attempt, tested: list[Tested]) -> Tested | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import torch
 
 from mvcs import Repository
-from mvcs.bench.tasks.cnn import CnnTask, ResNet
+from mvcs.bench.tasks.clothes import CnnTask, ResNet
 from mvcs.train import Checkpointer
 from tests.bench import results
 

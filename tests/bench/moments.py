@@ -16,9 +16,7 @@ from torch import nn
 
 from mvcs.bench.runs.run_maker import Plan, Run, train_step
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.tasks.gpt import GptTask
-from mvcs.bench.tasks.gru import GruTask
-from mvcs.bench.tasks.muon import MuonTask
+from mvcs.bench.tasks.next_byte import GptTask, GruTask, MuonTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.commit_probes import bounded_copy
@@ -84,7 +82,7 @@ def _task(name: str, beta2: float | None) -> Task:
         return SlowTask(beta2=beta2) if beta2 else GptTask()
     if name in {"gru", "muon"}:
         return GruTask() if name == "gru" else MuonTask()
-    from mvcs.bench.tasks.cnn import CnnTask
+    from mvcs.bench.tasks.clothes import CnnTask
 
     return CnnTask()
 

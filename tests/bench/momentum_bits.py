@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mvcs.bench.tasks.gpt import GptTask
+from mvcs.bench.tasks.next_byte import GptTask
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.reports import TensorInfo
 from mvcs.repository import Repository

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from mvcs.bench.runs.learner import Learner
-from mvcs.bench.tasks.gpt import GptTask, Sizes
+from mvcs.bench.runs.tasks import Learner
+from mvcs.bench.tasks.next_byte import GptTask, Sizes
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.commit_probes import bounded_copy
 from tests.bench import results

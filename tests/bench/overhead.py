@@ -21,8 +21,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
-from mvcs.bench.runs.recorded import load_recorded
-from mvcs.bench.runs.run_maker import one_thread, train_step
+from mvcs.bench.runs.run_maker import load_recorded, one_thread, train_step
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.catalog import RECIPES
 from mvcs.train import Checkpointer

@@ -31,13 +31,10 @@ from mvcs import Repository
 from mvcs.bench.data.text import Corpus
 from mvcs.bench.history import committed_step, history_of, with_mechanisms
 from mvcs.bench.runs.checkpoint_files import checkpoints
-from mvcs.bench.runs.learner import Learner
-from mvcs.bench.runs.recorded import load_recorded
-from mvcs.bench.runs.run_maker import one_thread, train_step
-from mvcs.bench.runs.samples import everything, samples_of
-from mvcs.bench.runs.tasks import Task
+from mvcs.bench.runs.run_maker import load_recorded, one_thread, train_step
+from mvcs.bench.runs.tasks import Learner, Task, everything, samples_of
 from mvcs.bench.tasks.catalog import RECIPES, task_of
-from mvcs.bench.tasks.gpt import GptTask
+from mvcs.bench.tasks.next_byte import GptTask
 from mvcs.commits import Mechanisms
 from mvcs.train import Checkpointer
 from tests.bench import results

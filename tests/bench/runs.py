@@ -16,20 +16,24 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from mvcs.bench.data.docstrings import docstrings
 from mvcs.bench.data.images import fashion_mnist
-from mvcs.bench.data.text import standard_library
+from mvcs.bench.data.text import docstrings, standard_library
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import SampleSizes, Task
-from mvcs.bench.tasks.cnn import CnnTask
+from mvcs.bench.tasks.clothes import CnnTask, MixerSizes, MixerTask
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
-from mvcs.bench.tasks.finetune import FinetuneTask
-from mvcs.bench.tasks.gpt import GptTask, Sizes
-from mvcs.bench.tasks.gru import GRU_TASKS, GruSizes, GruTask
-from mvcs.bench.tasks.lora import LoraTask
-from mvcs.bench.tasks.low_precision import Bf16Task, PureBf16Task
-from mvcs.bench.tasks.mixer import MixerSizes, MixerTask
-from mvcs.bench.tasks.muon import MuonTask
+from mvcs.bench.tasks.next_byte import (
+    GRU_TASKS,
+    Bf16Task,
+    FinetuneTask,
+    GptTask,
+    GruSizes,
+    GruTask,
+    LoraTask,
+    MuonTask,
+    PureBf16Task,
+    Sizes,
+)
 from mvcs.checkpoint.files import capture_files
 from mvcs.progress import SILENT, Silent
 

@@ -14,8 +14,7 @@ from mvcs.bench.data.text import held_out_text
 from mvcs.bench.history import CommittedStep
 from mvcs.bench.replay import replay_run
 from mvcs.bench.runs.run_maker import make_run
-from mvcs.bench.runs.samples import everything, samples_of
-from mvcs.bench.runs.schedules import Constant
+from mvcs.bench.runs.tasks import Constant, everything, samples_of
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from mvcs.bench.codecs import limits
 from mvcs.bench.codecs.codec import measure_codec
 from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
-from mvcs.bench.codecs.quantizer_comparison import CodedTensor
+from mvcs.bench.codecs.quantizers import CodedTensor
 from mvcs.bench.history import commit_all
 from mvcs.bench.runs.checkpoint_files import checkpoints, read
 from mvcs.bench.runs.run_maker import make_run
@@ -127,8 +127,7 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path):
 
 
 def test_an_encoding_that_loses_something_is_found():
-    from mvcs.bench.codecs.clock import Clock
-    from mvcs.bench.codecs.codec import _row
+    from mvcs.bench.codecs.codec import Clock, _row
 
     content = Content.cut([np.arange(8, dtype=np.uint8)], None, ElementFormat(1, floating=False))
     broken = Coder("broken", near=False, encode=lambda _: [b""], decode=lambda *_: [bytes(8)])

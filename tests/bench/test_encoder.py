@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.data.docstrings import _new, docstrings
-from mvcs.bench.data.word_pieces import WordPieces
+from mvcs.bench.data.text import WordPieces, _new, docstrings
 from mvcs.bench.tasks.encoder import EncoderTask, Published, published_encoder
 from mvcs.errors import FileFormatError, NotFoundError
 from tests.bench.runs import tiny_encoder

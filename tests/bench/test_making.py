@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mvcs.bench.runs.run_maker import make_run
-from mvcs.bench.runs.schedules import Constant, Cosine
+from mvcs.bench.runs.tasks import Constant, Cosine
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
 from tests.bench.runs import (

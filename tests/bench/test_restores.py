@@ -10,9 +10,8 @@ import torch
 
 from mvcs.bench.bounded import BoundedTerms
 from mvcs.bench.replay import replay_run
-from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.run_maker import make_run
-from mvcs.bench.runs.schedules import Cosine
+from mvcs.bench.runs.tasks import Cosine, Learner
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench import restores

@@ -28,14 +28,12 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from mvcs import Checkpointer, Repository
-from mvcs.bench.data.docstrings import Pairs, docstrings
-from mvcs.bench.data.text import Corpus, documentation, standard_library
+from mvcs.bench.data.text import Corpus, Pairs, docstrings, documentation, standard_library
 from mvcs.bench.history import committed_step
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.bench.runs.tasks import Indices
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask
-from mvcs.bench.tasks.gpt import Block, GptTask, Sizes
-from mvcs.bench.tasks.gru import GruSizes, GruTask
+from mvcs.bench.tasks.next_byte import Block, GptTask, GruSizes, GruTask, Sizes
 from tests import adapted
 from tests.bench import results
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from mvcs.bench.runs.learner import Learner
-from mvcs.bench.runs.tasks import Task
+from mvcs.bench.runs.tasks import Learner, Task
 from mvcs.checkpoint import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
 from mvcs.progress import Progress
 from mvcs.reports import Report
+
+_OPTIMIZERS = ("optimizer", "opt")
 
 
 @dataclass(frozen=True)
@@ -215,3 +216,22 @@ def _write(state: object, path: Path) -> None:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"cannot write '{path}': {error.strerror or error}") from error
+
+
+def load_recorded(path: Path, learner: Learner) -> None:
+    """Load a file with the keys "model", "optimizer" (or "opt") and those of further parts.
+
+    Raises:
+        FileFormatError: it is not a checkpoint of such a model.
+    """
+    state = load_checkpoint(path)
+    found = [state[name] for name in _OPTIMIZERS if name in state]
+    if "model" not in state or not found:
+        raise FileFormatError(
+            f"'{path}' does not hold a model and its optimizer",
+            hint="record both state dicts, as 'mvcs bench make' does",
+        )
+    try:
+        learner.load_state_dict(state | {"optimizer": found[0]})
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise FileFormatError(f"'{path}' is not a checkpoint of this task's model: {error}") from error

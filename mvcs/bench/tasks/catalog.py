@@ -69,8 +69,7 @@ def task_of(name: str, data: Path | None = None, base: Path | None = None) -> "T
 
 def _clothes(name: str, data: Path | None) -> "Task":
     from mvcs.bench.data.images import FOLDER, fashion_mnist
-    from mvcs.bench.tasks.cnn import CnnTask
-    from mvcs.bench.tasks.mixer import MixerTask
+    from mvcs.bench.tasks.clothes import CnnTask, MixerTask
 
     images = fashion_mnist(data or FOLDER)
     return CnnTask(images=images) if name == "cnn" else MixerTask(images=images)
@@ -83,17 +82,13 @@ def _encoder(data: Path | None) -> "Task":
 
 
 def _going_on(name: str, base: Path | None) -> "Task":
-    from mvcs.bench.tasks.finetune import FinetuneTask
-    from mvcs.bench.tasks.lora import LoraTask
+    from mvcs.bench.tasks.next_byte import FinetuneTask, LoraTask
 
     return FinetuneTask(base=base) if name == "finetune" else LoraTask(base=base)
 
 
 def _on_source(name: str) -> "Task":
-    from mvcs.bench.tasks.gpt import GptTask
-    from mvcs.bench.tasks.gru import GRU_TASKS
-    from mvcs.bench.tasks.low_precision import Bf16Task, PureBf16Task
-    from mvcs.bench.tasks.muon import MuonTask
+    from mvcs.bench.tasks.next_byte import GRU_TASKS, Bf16Task, GptTask, MuonTask, PureBf16Task
 
     others = {"gpt": GptTask, "bf16": Bf16Task, "bf16-pure": PureBf16Task, "muon": MuonTask}
     return (GRU_TASKS | others)[name]()

@@ -13,12 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.data.docstrings import Pair, Pairs, docstrings
-from mvcs.bench.data.word_pieces import PAD, WordPieces
-from mvcs.bench.runs.learner import Learner
-from mvcs.bench.runs.samples import first_metrics
-from mvcs.bench.runs.schedules import Constant, Schedule
-from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
+from mvcs.bench.data.text import PAD, Pair, Pairs, WordPieces, docstrings
+from mvcs.bench.runs.tasks import Constant, Indices, Learner, SampleSizes, Schedule, digest, first_metrics
 from mvcs.errors import FileFormatError, NotFoundError
 
 SCHEDULE = Constant(peak=3e-5, warm=20)
