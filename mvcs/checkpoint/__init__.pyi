@@ -1,26 +1,43 @@
-from .chosen_files import committed_name, link_instead_error, missing_error, refuse_unfit
-from .files import capture_files, export_file
-from .folder_walk import DESCRIPTION_FILE, FolderWalk, FoundKind, KnownFiles, is_store, store_around
+from .chosen_files import (
+    DESCRIPTION_FILE,
+    FolderWalk,
+    FoundKind,
+    KnownFiles,
+    committed_name,
+    is_store,
+    link_instead_error,
+    missing_error,
+    refuse_unfit,
+    store_around,
+)
+from .files import capture_files, export_file, needing_torch, unreadable_here, write_file
 from .formats.detection import SUFFIXES, format_as_it_is, format_in, format_of, is_called_file
 from .formats.layout import compresses_otherwise
-from .formats.safetensors_header import METADATA_KEY, can_hold
+from .formats.safetensors_file import METADATA_KEY, can_hold
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
 from .optimizers import Parameter, loose_parameters, optimizer_parameters
-from .roles import Role, is_embedding, layer_type, roles_of
-from .standing import GRADIENTS, GROUPS, MODEL, MODELS, MOMENT_NAMES, STATE, path_components
+from .roles import (
+    GRADIENTS,
+    GROUPS,
+    MODEL,
+    MODELS,
+    MOMENT_NAMES,
+    STATE,
+    Role,
+    is_embedding,
+    layer_type,
+    path_components,
+    roles_of,
+)
 from .state.arrays import numpy_view
 from .state.captured import Captured, CapturedLeaf
-from .state.content_reader import ContentReader
 from .state.objects import check_positions, make_object, object_parts, set_generator
-from .state.rebuild import rebuild_state
-from .state.stamp import Stamp
-from .state.stamped import StampedFile, file_kind
+from .state.rebuild import ContentReader, rebuild_state
+from .state.stamped import Stamp, StampedFile, file_kind
 from .state.state import capture_state, check_state
 from .state.torch_values import filled_tensor, torch_tensor
-from .torch_files.needing_torch import needing_torch, unreadable_here
 from .torch_files.torch_file import save_torch
-from .written_files import write_file
 
 __all__ = [
     "DESCRIPTION_FILE",

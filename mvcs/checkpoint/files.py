@@ -1,33 +1,70 @@
 """Checkpoint files: captured into a commit, and written again from one."""
 
+import os
 import pathlib
+import shlex
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from types import MappingProxyType
+from typing import BinaryIO
 
-from mvcs.checkpoint.chosen_files import Chosen, choose
-from mvcs.checkpoint.export import export_to
-from mvcs.checkpoint.folder_walk import NO_FILES, KnownFiles
-from mvcs.checkpoint.formats.detection import format_in, format_of
-from mvcs.checkpoint.formats.npz_file import capture_npz
-from mvcs.checkpoint.formats.safetensors_file import capture_odd_safetensors, capture_safetensors
+from mvcs.checkpoint.chosen_files import NO_FILES, Chosen, KnownFiles, choose
+from mvcs.checkpoint.formats.detection import check_tensor_name, format_in, format_of
+from mvcs.checkpoint.formats.layout import write_laid_out
+from mvcs.checkpoint.formats.npz_file import capture_npz, write_arrays, write_npz
+from mvcs.checkpoint.formats.safetensors_file import (
+    METADATA_KEY,
+    build_header,
+    can_hold,
+    capture_odd_safetensors,
+    capture_safetensors,
+    length_prefix,
+    marked,
+    write_safetensors,
+)
 from mvcs.checkpoint.ignore_rules import IGNORE_FILE
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.collector import Collector
-from mvcs.checkpoint.state.content_reader import ContentReader
-from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.torch_files.needing_torch import needing_torch
-from mvcs.checkpoint.written_files import durable_file
-from mvcs.errors import FileFormatError, StateError, UnsafeFileError, UsageError, some_of
-from mvcs.objects import FileEntry, FileFormat
-
-__all__ = ["capture_files", "export_file", "format_of"]
+from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
+from mvcs.checkpoint.state.captured import Captured, Collector
+from mvcs.checkpoint.state.rebuild import ContentReader
+from mvcs.checkpoint.state.stamped import StampedFile, storage_error
+from mvcs.errors import (
+    CorruptionError,
+    FileFormatError,
+    MvcsError,
+    StateError,
+    UnsafeFileError,
+    UsageError,
+    some_of,
+)
+from mvcs.objects import (
+    FileEntry,
+    FileFormat,
+    NodeTag,
+    Path,
+    TensorFlag,
+    Tree,
+    Value,
+    as_text,
+    blob_reference,
+    children_of,
+    contents_of,
+    pairs_of,
+    path_text,
+    tag_of,
+    tensor_reference,
+    walk_nodes,
+)
 
 _SHOWN = 50  # files of a folder that one error names
 _READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
 Reader = Callable[[StampedFile, str, Collector], FileEntry]
 _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
+_CONTAINERS = (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT, NodeTag.ORDERED_DICT, NodeTag.COUNTER)
+_WITHOUT_TORCH = "tensors are written without to a file that ends in .safetensors or .npz"
 
 
 def capture_files(
@@ -66,7 +103,9 @@ def capture_files(
     """
     chosen, notes = choose(paths, top, names, found_before, known, any_names=any_names)
     if not chosen:
-        raise UsageError("there is no file to commit in what was named", hint=_why_none(top))
+        why = f"'{IGNORE_FILE}' may leave all of it out; a file that is named is committed all the same"
+        hint = why if (top / IGNORE_FILE).exists() else None
+        raise UsageError("there is no file to commit in what was named", hint=hint)
     collector = Collector()
     files = {file.name: StampedFile.at(file.path) for file in chosen}
     entries, refused = [], []
@@ -86,12 +125,6 @@ def capture_files(
         origins=files,
         restored=collector.restored,
     )
-
-
-def _why_none(top: pathlib.Path) -> str | None:
-    if not (top / IGNORE_FILE).exists():
-        return None
-    return f"'{IGNORE_FILE}' may leave all of it out; a file that is named is committed all the same"
 
 
 def _all_refused(errors: Sequence[FileFormatError]) -> FileFormatError:
@@ -188,5 +221,236 @@ def export_file(
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """
+    tree = content.tree
+    keep = keep if names is None else set(names.values())
+    files = tree.files
+    has_structure = files is None or (len(files) == 1 and files[0].format is not FileFormat.OPAQUE)
     with durable_file(target, opener) as file:
-        return export_to(file, content, fmt, keep, names)
+        if fmt is FileFormat.TORCH and keep is None and has_structure:
+            return _export_structure(file, content)
+        named = _named(tree, keep) if names is None else _renamed(tree, names)
+        values = () if keep is not None else _values(tree)
+        lost = list(dict.fromkeys(path_text(_without_metadata(path)) for path in values))
+        if fmt is FileFormat.SAFETENSORS:
+            return lost + _export_safetensors(file, content, named)
+        if fmt is FileFormat.NPZ:
+            return lost + _export_npz(file, content, named)
+        if fmt is FileFormat.TORCH:
+            pairs: list[Value] = [[one.name, [int(NodeTag.TENSOR), one.index, 0]] for one in named]
+            _export_torch([int(NodeTag.DICT), pairs], content, file)
+            return lost
+        raise UsageError(f"nothing can be written in the format '{fmt}'")
+
+
+@dataclass(frozen=True)
+class Named:
+    """One tensor of the new file: its name, its path in the commit, and its leaf."""
+
+    name: str
+    path: Path
+    index: int
+
+
+def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
+    wanted = None if keep is None else frozenset(keep)
+    named: dict[str, Named] = {}
+    for prefix, root in contents_of(tree.files, tree.root):
+        for path, node in walk_nodes(root):
+            reference = tensor_reference(node)
+            if reference is None or (wanted is not None and reference[0] not in wanted):
+                continue
+            tensor = Named(path_text(path) or "tensor", prefix + path, reference[0])
+            other = named.setdefault(tensor.name, tensor)
+            if other is not tensor:
+                raise UsageError(
+                    f"'{path_text(other.path)}' and '{path_text(tensor.path)}' would both be '{tensor.name}'",
+                    hint=_one_alone(tree, other.path),
+                )
+    return sorted(named.values(), key=lambda tensor: tensor.index)
+
+
+def _one_alone(tree: Tree, path: Path) -> str:
+    """Return how one of several tensors of a name is written, given its path."""
+    if tree.files is None:
+        return "all of the state, without --tensor, can be written to a .pt file"
+    return f"name one file of the commit, such as REV:{path[0]}; or write all of it into a folder"
+
+
+def _renamed(tree: Tree, names: Mapping[str, int]) -> list[Named]:
+    paths = tree.leaf_paths()
+    named = (Named(name, paths[index], index) for name, index in names.items())
+    return sorted(named, key=lambda tensor: tensor.index)
+
+
+def _values(tree: Tree) -> Iterator[Path]:
+    for prefix, root in contents_of(tree.files, tree.root):
+        for path, node in walk_nodes(root, prefix):
+            inner = isinstance(node, list) and tensor_reference(node) is None and blob_reference(node) is None
+            empty = inner and not any(children_of(node))
+            if tensor_reference(node) is None and (
+                not inner or (empty and tag_of(node)[0] not in _CONTAINERS)
+            ):
+                yield path
+
+
+def _without_metadata(path: Path) -> Path:
+    # The versions torch keeps beside a state dict are one thing to a reader, not one for each module.
+    return path[:-2] if path[-3:-2] == ("_metadata",) and path[-1] == "version" else path
+
+
+def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
+    leaves = content.tree.leaves
+    held = [tensor for tensor in named if can_hold(leaves[tensor.index].dtype)]
+    if any(tensor.name == METADATA_KEY for tensor in held):
+        raise UsageError(f"safetensors cannot hold a tensor named '{METADATA_KEY}'")
+    for tensor in held:
+        check_tensor_name(tensor.name, FileFormat.SAFETENSORS)
+    described = {tensor.name: (leaves[tensor.index].dtype, leaves[tensor.index].shape) for tensor in held}
+    header, begins = build_header(described)
+    restored = content.restored_from(tensor.index for tensor in held)
+    header = header if restored is None else marked(header, restored)
+    start = file.write(length_prefix(header)) + file.write(header)
+    data, last = memoryview(b""), -1
+    for tensor in held:
+        if tensor.index != last:
+            data, last = content.leaf(tensor.index), tensor.index
+        file.seek(start + begins[tensor.name])
+        file.write(data)
+    return [path_text(tensor.path) for tensor in named if not can_hold(leaves[tensor.index].dtype)]
+
+
+def _export_npz(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
+    write_arrays([(tensor.name, tensor.index) for tensor in named], content, file)
+    kinds = [(path_text(tensor.path), content.tree.leaves[tensor.index].dtype) for tensor in named]
+    return [f"{text} ({dtype.name}, as {numpy_dtype(dtype)})" for text, dtype in kinds if dtype.numpy is None]
+
+
+def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
+    changed: list[str] = []
+    (_, root), *_ = contents_of(content.tree.files, content.tree.root)
+    _export_torch(_portable(root, (), changed), content, file)
+    return changed
+
+
+def _export_torch(node: Value, content: ContentReader, file: BinaryIO) -> None:
+    with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
+        from mvcs.checkpoint.torch_files.torch_file import write_torch
+    write_torch(node, content, file)
+
+
+def _portable(node: Value, path: Path, changed: list[str]) -> Value:
+    """Return a structure whose torch file the restricted loader reads; note what became another type."""
+    if not isinstance(node, list):
+        return node
+    tag, rest = tag_of(node)
+    reference = tensor_reference(node)
+    if reference is not None and TensorFlag.NUMPY in reference[1]:
+        changed.append(f"{path_text(path)} (numpy array, as a tensor)")
+        return [int(NodeTag.TENSOR), reference[0], int(reference[1] & ~TensorFlag.NUMPY)]
+    if tag is NodeTag.NUMPY_SCALAR:
+        changed.append(f"{path_text(path)} (numpy scalar, as a number)")
+        number = rebuild_scalar(*rest).item()
+        return [int(NodeTag.COMPLEX), number.real, number.imag] if isinstance(number, complex) else number
+    if tag is NodeTag.FROZENSET:
+        changed.append(f"{path_text(path)} (frozenset, as a set)")
+        return [int(NodeTag.SET), *rest]
+    if tag is NodeTag.OBJECT and rest[0] not in ("dict", "Counter", "OrderedDict"):
+        changed.append(f"{path_text(path)} ({as_text(rest[0], 'a kind')}, as a tuple of its parts)")
+        tag, rest = NodeTag.TUPLE, rest[1:]
+    return _portable_container(tag, rest, path, changed)
+
+
+def _portable_container(tag: NodeTag, rest: list[Value], path: Path, changed: list[str]) -> Value:
+    if tag in (NodeTag.LIST, NodeTag.TUPLE, NodeTag.OBJECT):
+        return [int(tag), *(_portable(item, (*path, index), changed) for index, item in enumerate(rest))]
+    if tag not in _CONTAINERS:
+        return [int(tag), *rest]
+    pairs: list[Value] = [[key, _portable(item, (*path, key), changed)] for key, item in pairs_of(rest[0])]
+    return [int(tag), pairs, *(_portable(item, (*path, "_metadata"), changed) for item in rest[1:])]
+
+
+def write_file(
+    entry: FileEntry,
+    content: ContentReader,
+    target: pathlib.Path,
+    opener: Callable[[str, int], int] | None = None,
+) -> bool:
+    """Write one file of a commit in full to `target`, durably; return whether it is laid out as it was.
+
+    It comes back byte for byte from an exact layer, and laid out as it was from a value layer; a safetensors
+    file that is not what was handed over says so. A torch or npz file without a layout, from an earlier
+    version, has the same content. So has an npz file whose compressed arrays are not what was handed over, or
+    are compressed otherwise here. A tensor at a time is held, but for a torch file without a layout.
+
+    Args:
+        entry: the file.
+        content: of the commit's tree; each leaf is asked for once, in the order of the file.
+        target: a temporary name beside the final one; an existing file is overwritten.
+        opener: opens it in place of `os.open`.
+
+    Raises:
+        CorruptionError: the tree or what is read for it does not fit together.
+        UsageError: it is a torch file, and torch is not installed.
+        StorageError: the disk refused it.
+    """
+    with durable_file(target, opener) as file:
+        if entry.format is FileFormat.SAFETENSORS:
+            write_safetensors(entry, content, file)
+        elif entry.header is not None and write_laid_out(entry, content, file):
+            return True
+        elif entry.format is FileFormat.NPZ:
+            write_npz(entry, content, file)
+            return entry.header is None or content.restored is not None
+        elif entry.format is FileFormat.TORCH:
+            line = f"mvcs checkout {shlex.quote(f'REV:{entry.path}')} -o FILE.safetensors"
+            with needing_torch(f"writing '{entry.path}'", hint=f"its tensors are written without: {line}"):
+                from mvcs.checkpoint.torch_files.torch_file import write_torch
+            write_torch(entry.node, content, file)
+        else:
+            reference = blob_reference(entry.node)
+            if reference is None:
+                raise CorruptionError(f"the file '{entry.path}' has no content")
+            file.writelines(content.pieces(*reference))
+    return True
+
+
+@contextmanager
+def durable_file(target: pathlib.Path, opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
+    """Give a new file to write, which is on the disk when that ends.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    try:
+        with open(target, "w+b", opener=opener) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise storage_error("write", target, error) from error
+
+
+@contextmanager
+def needing_torch(what: str, hint: str) -> Iterator[None]:
+    """Import modules that import torch, on behalf of something that is being done.
+
+    Args:
+        what: what is done, such as "writing 'model.pt'".
+        hint: what can be done without torch.
+
+    Raises:
+        UsageError: torch is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError(f"{what} needs torch, which is not installed", hint=hint) from None
+
+
+def unreadable_here(entry: FileEntry) -> bool:
+    """Tell whether a committed file is one that torch alone reads, and torch is not installed."""
+    return entry.format is FileFormat.TORCH and find_spec("torch") is None

@@ -4,18 +4,18 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mvcs.checkpoint.roles import Role
-from mvcs.checkpoint.standing import (
+from mvcs.checkpoint.roles import (
     GROUPS,
     MODEL,
     MOMENT_NAMES,
     STATE,
+    Role,
     Standing,
     path_components,
     standings_of,
 )
+from mvcs.checkpoint.state.arrays import number_in, number_of
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.state.numbers import number_in, number_of
 from mvcs.objects import Key, Path, Value, children_of, contents_of, element_count, tensor_reference
 
 _NAMES = "param_names"
@@ -245,7 +245,7 @@ def loose_parameters(
     found: dict[Place, dict[str, int]] = defaultdict(dict)
     for index in loose:
         leaf, named = captured.leaves[index], standings.get(index) is Standing.STATE
-        if named or _is_kept(leaf):
+        if named or (element_count(leaf.shape) != 1 and GROUPS not in leaf.path):
             parent, name = _own_name(leaf.path) if named else _likely_name(leaf.path)
             found[named, parent][name] = index
     kin = frozenset(name for (named, _), leaves in found.items() if not named for name in leaves)
@@ -262,11 +262,6 @@ def _leaves_of(parameter: Parameter) -> Iterator[int]:
     yield from parameter.leaves.values()
     for found in parameter.nested.values():
         yield from found
-
-
-def _is_kept(leaf: CapturedLeaf) -> bool:
-    """Tell whether a leaf is more than a counter or a setting."""
-    return element_count(leaf.shape) != 1 and GROUPS not in leaf.path
 
 
 def _own_name(path: Path) -> tuple[tuple[object, ...], str]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.checkpoint.files import capture_files, export_file
+from mvcs.checkpoint.files import capture_files, export_file, write_file
 from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.content_reader import ContentReader
+from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.checkpoint.written_files import write_file
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileFormat, Leaf

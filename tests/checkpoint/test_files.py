@@ -11,9 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from mvcs.checkpoint.files import capture_files, format_of
-from mvcs.checkpoint.folder_walk import KnownFiles
-from mvcs.checkpoint.written_files import write_file
+from mvcs.checkpoint.chosen_files import KnownFiles
+from mvcs.checkpoint.files import capture_files, format_of, write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
 from mvcs.objects.trees.leaves import FileFormat
 from mvcs.repository.worktree.untracked import Uncommitted

@@ -21,10 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.serialization import config
 
-from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.files import capture_files, write_file
 from mvcs.checkpoint.formats.layout import _mend_checksums
-from mvcs.checkpoint.state.content_reader import ContentReader
-from mvcs.checkpoint.written_files import write_file
+from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.chunk_grid import DTYPES

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.checkpoint.formats.restored_mark import FIELD, marked, unmarked
-from mvcs.checkpoint.formats.safetensors_header import MAX_HEADER, METADATA_KEY, parse_header
+from mvcs.checkpoint.formats.safetensors_file import (
+    FIELD,
+    MAX_HEADER,
+    METADATA_KEY,
+    marked,
+    parse_header,
+    unmarked,
+)
 
 COMMIT, OTHER = "ab" * 32, "cd" * 32
 TENSOR = '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'

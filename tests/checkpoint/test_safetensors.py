@@ -12,9 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.formats.safetensors_header import build_header, parse_header
-from mvcs.checkpoint.written_files import write_file
+from mvcs.checkpoint.files import capture_files, write_file
+from mvcs.checkpoint.formats.safetensors_file import build_header, parse_header
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError
 from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.trees.leaves import FileEntry

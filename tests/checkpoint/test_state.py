@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.state.arrays import numpy_view
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.collector import blob_id
+from mvcs.checkpoint.state.captured import Captured, blob_id
 from mvcs.checkpoint.state.state import capture_state, rebuild_state
 from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from mvcs.checkpoint import capture_state
+from mvcs.checkpoint.files import write_file
 from mvcs.checkpoint.formats.layout import capture_named
-from mvcs.checkpoint.formats.restored_mark import marked
-from mvcs.checkpoint.formats.safetensors_header import parse_header
-from mvcs.checkpoint.state.collector import Collector
-from mvcs.checkpoint.state.content_reader import ContentReader
+from mvcs.checkpoint.formats.safetensors_file import marked, parse_header
+from mvcs.checkpoint.state.captured import Collector
+from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.written_files import write_file
 from mvcs.delta import ElementFormat, Encoding, decode
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.local.place import Description

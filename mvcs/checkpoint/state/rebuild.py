@@ -1,8 +1,9 @@
-"""A structure with its leaves and blobs, put together again as the nested Python state it was."""
+"""Out of a commit again: its leaves and blobs, checked against the lengths the tree gives; states rebuilt."""
 
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mvcs.checkpoint.state.arrays import rebuild_scalar
@@ -13,6 +14,7 @@ from mvcs.objects import (
     NodeTag,
     ObjectId,
     TensorFlag,
+    Tree,
     Value,
     as_bytes,
     as_float,
@@ -24,11 +26,64 @@ from mvcs.objects import (
     tensor_reference,
 )
 
+Buffer = bytes | bytearray | memoryview
 LeafReader = Callable[[int], Any]
-BlobReader = Callable[[ObjectId, int], bytes | bytearray | memoryview]
+BlobReader = Callable[[ObjectId, int], Buffer]
 
 _MEMBERS = (type(None), bool, int, float, complex, str, bytes)
 _TORCH_CONSTANTS = (NodeTag.TORCH_DTYPE, NodeTag.TORCH_DEVICE, NodeTag.TORCH_SIZE)
+
+
+@dataclass(frozen=True)
+class ContentReader:
+    """Reads the content of one tree.
+
+    Attributes:
+        tree: whose leaves and blobs are read.
+        leaves: gives the bytes of a leaf by its index.
+        blobs: gives the bytes of a blob by id and length.
+        pieces: gives the same piece by piece, for what need not fit into memory.
+        restored: the commit, in hexadecimal, whose value layer the leaves are of; None for an exact layer.
+    """
+
+    tree: Tree
+    leaves: Callable[[int], Buffer]
+    blobs: BlobReader
+    pieces: Callable[[ObjectId, int], Iterator[Buffer]]
+    restored: str | None = None
+
+    def restored_from(self, indices: Iterable[int]) -> str | None:
+        """Return `restored` if some of these leaves are not what was handed over."""
+        leaves = self.tree.leaves
+        return self.restored if any(leaves[index].exact is not None for index in indices) else None
+
+    def leaf(self, index: int) -> memoryview:
+        """Return the bytes of a leaf.
+
+        Raises:
+            CorruptionError: their number is not that of the leaf's shape.
+        """
+        data = memoryview(self.leaves(index)).cast("B")
+        expected = self.tree.leaves[index].raw_bytes
+        if data.nbytes != expected:
+            raise CorruptionError(f"leaf {index} has {data.nbytes} bytes where {expected} belong")
+        return data
+
+    def blob(self, identifier: ObjectId, length: int) -> memoryview:
+        """Return the bytes of a blob.
+
+        Raises:
+            CorruptionError: their number is not the blob's length.
+        """
+        data = memoryview(self.blobs(identifier, length)).cast("B")
+        if data.nbytes != length:
+            raise CorruptionError(f"a blob of {length} bytes has {data.nbytes}")
+        return data
+
+    def bytes_of(self, node: Value) -> bytes:
+        """Return bytes that stand in a tree themselves or as a blob."""
+        reference = blob_reference(node)
+        return as_bytes(node, "bytes in a tree") if reference is None else bytes(self.blob(*reference))
 
 
 def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader, *, plain: bool = False) -> object:

@@ -8,8 +8,7 @@ from typing import cast
 import numpy as np
 
 from mvcs.checkpoint.state.arrays import find_array, scalar_node
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.collector import Collector, check_integer, refuse
+from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, refuse
 from mvcs.checkpoint.state.objects import object_parts
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import MAX_KEY_BITS, NodeTag, Path, Value, cbor

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from mvcs.checkpoint.state.captured import Source
-from mvcs.checkpoint.state.collector import Found, refuse
+from mvcs.checkpoint.state.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects import DTYPES, DType, NodeTag, Path, TensorFlag, Value, as_integer, as_text, element_count
 

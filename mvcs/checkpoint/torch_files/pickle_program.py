@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO, ClassVar, cast
 
-from mvcs.checkpoint.state.collector import refuse
-from mvcs.checkpoint.torch_files.forms import called, named
+from mvcs.checkpoint.state.captured import refuse
 from mvcs.checkpoint.torch_files.stand_ins import (
     Encoded,
     Items,
@@ -23,6 +22,8 @@ from mvcs.checkpoint.torch_files.stand_ins import (
     Sizes,
     Storage,
     Tensor,
+    called,
+    named,
     odd,
     storage,
 )

@@ -15,16 +15,22 @@ import torch
 
 from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
 from mvcs.checkpoint.formats.layout import capture_named, layout_node
-from mvcs.checkpoint.state.collector import Collector
-from mvcs.checkpoint.state.content_reader import ContentReader
-from mvcs.checkpoint.state.rebuild import rebuild_state
+from mvcs.checkpoint.state.captured import Collector
+from mvcs.checkpoint.state.rebuild import ContentReader, rebuild_state
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.state import StateCapture
 from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.checkpoint.torch_files.pickle_program import AnyPickle
 from mvcs.checkpoint.torch_files.stand_ins import ODD
-from mvcs.checkpoint.torch_files.storage_layout import WHAT, ZIP_MAGIC, memory_of, pickle_in, tensors_in
-from mvcs.checkpoint.torch_files.without_tensors import Outline, places_of
+from mvcs.checkpoint.torch_files.storage_layout import (
+    WHAT,
+    ZIP_MAGIC,
+    Outline,
+    memory_of,
+    pickle_in,
+    places_of,
+    tensors_in,
+)
 from mvcs.errors import FileFormatError, MvcsError, StateError, StorageError, UnsafeFileError
 from mvcs.objects import FileEntry, FileFormat, Value
 

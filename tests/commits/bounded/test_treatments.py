@@ -8,8 +8,7 @@ from safetensors.torch import save_file
 
 from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.known_optimizers import Moment
-from mvcs.checkpoint.roles import Role, roles_of
-from mvcs.checkpoint.standing import MOMENT_NAMES
+from mvcs.checkpoint.roles import MOMENT_NAMES, Role, roles_of
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.copies import masters

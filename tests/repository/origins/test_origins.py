@@ -9,7 +9,7 @@ import safetensors
 from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
-from mvcs.checkpoint.formats.restored_mark import FIELD
+from mvcs.checkpoint.formats.safetensors_file import FIELD
 from tests.repository.origins.origins import commit, forget, restore, train_file, trained, weights
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
-from mvcs.checkpoint.state.stamp import Stamp
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import ConflictError, UsageError
 from mvcs.objects.ids import checksum
 from mvcs.repository.worktree.file_index import Index
