@@ -21,7 +21,7 @@ from mvcs.local_files import real_path
 from mvcs.objects import ABBREVIATED, ObjectId, Tree, is_prefix, path_text, short_id
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
-from mvcs.repository.naming.reflog import moves_of
+from mvcs.repository.head_moves import moves_of
 from mvcs.repository.session import Session
 from mvcs.restore import open_reading
 

@@ -1,12 +1,13 @@
-"""HEAD as it moves: each time it goes elsewhere is noted, with what its branches were then."""
+"""HEAD as it moves, which is noted with what its branches were then, and where it or a branch has been."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mvcs.errors import CorruptionError, MvcsError
-from mvcs.local import MOVED_FROM, Head, HeadLog, Move
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.local import HEAD, MOVED_FROM, Head, HeadLog, Move
 from mvcs.objects import ABBREVIATED
-from mvcs.refs import HEADS, FoundRecord, now_microseconds
+from mvcs.refs import HEADS, DamagedRecord, FoundRecord, RefRecord, missing_ref_error, now_microseconds
+from mvcs.reports import ReflogEntry, as_utc
 
 if TYPE_CHECKING:
     from mvcs.repository.session import Session
@@ -69,3 +70,25 @@ def _commit(session: "Session", stands: Head) -> tuple[str, str]:
     if record is None or record.target is None:
         return "", ""
     return record.pack or "", record.target.hex()
+
+
+def moves_of(session: "Session", ref: str) -> list[ReflogEntry]:
+    """Return the changes of a branch, or of `HEAD`, newest first; damaged ones stand among them.
+
+    Raises:
+        NotFoundError: the branch never existed, or nothing is known of HEAD.
+    """
+    records = trail(session) if ref == HEAD else session.refs.row(HEADS, ref)
+    entries = [_entry(back, record) for back, record in enumerate(records)]
+    if not entries and ref == HEAD:
+        raise NotFoundError("where HEAD was is not known", hint="name a branch: mvcs reflog BRANCH")
+    if not entries:
+        raise missing_ref_error(HEADS, ref)
+    return entries
+
+
+def _entry(back: int, record: RefRecord | DamagedRecord) -> ReflogEntry:
+    if isinstance(record, DamagedRecord):
+        return ReflogEntry(back, None, None, "", "", damage=record.error.message)
+    target = record.target.hex() if record.target else None
+    return ReflogEntry(back, target, as_utc(record.time), record.author, record.action)

@@ -3,39 +3,42 @@
 import contextlib
 import getpass
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
-from mvcs.objects import ObjectId
-from mvcs.progress import Progress
-from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics
-from mvcs.reports import CommitInfo
+from mvcs.machine import processors
+from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId
+from mvcs.progress import SILENT, Progress
+from mvcs.quantize import LEFT_OUT
+from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics, notes_of
+from mvcs.reports import DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, NoteInfo, TensorError, as_utc
 from mvcs.repository.branch_tip import load_head, load_tip
-from mvcs.repository.commit_info import commit_info
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
-from mvcs.repository.rule_source import rule_source
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
-from mvcs.retention import DataDrops, Source, try_drop_old_layers
-from mvcs.store import ObjectStore
-
-if TYPE_CHECKING:
-    from mvcs.commits import Committer, Mechanisms
-    from mvcs.local import StoreWatch
-    from mvcs.repository.commit_makers import CommitMakers
-    from mvcs.repository.index_update import Indexing
-    from mvcs.store import RestoreRates
+from mvcs.retention import DataDrops, Source, has_exact_layer, try_drop_old_layers
+from mvcs.store import Backend, ObjectStore
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
 WARNINGS = 100
+MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
 UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
+
+
+if TYPE_CHECKING:
+    from mvcs.commits import Committer, LayerWriters, Mechanisms
+    from mvcs.delta import CodeCoder
+    from mvcs.local import StoreWatch
+    from mvcs.repository.index_update import Indexing
+    from mvcs.store import CodingWorth, RestoreRates
 
 
 @dataclass
@@ -116,22 +119,52 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        return self._makers.writing(self.store, self.graph, self.watch, self.progress)
+        from mvcs.commits import Committer
+        from mvcs.store import CodingWorth
+
+        config = self.place.config
+        threads = config.integer("commit.threads") or min(processors(), MOST_THREADS)
+        keeps = config.integer("retention.exact_layers") > 0
+        worth = CodingWorth() if config.get("retention.exact_coding") == "auto" else None
+        writers = self._layer_writers(self.store, worth, self.watch, keeps_exact=keeps)
+        return Committer(writers, self.graph, threads, self.progress)
 
     def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        return self._makers.rehearsing(self.store)
+        from mvcs.commits import Committer
+        from mvcs.store import DryRun
 
-    @property
-    def _makers(self) -> "CommitMakers":
-        from mvcs.commits import Mechanisms
-        from mvcs.repository.commit_makers import CommitMakers
+        dry = ObjectStore(DryRun(self.store.backend), self.store.memory)
+        writers = self._layer_writers(dry, None, None, keeps_exact=False)
+        return Committer(writers, Graph(dry), threads=1, progress=SILENT)
 
-        return CommitMakers(self.place.config, self.mechanisms or Mechanisms(), self.rates)
+    def _layer_writers(
+        self,
+        store: ObjectStore,
+        worth: "CodingWorth | None",
+        watch: "StoreWatch | None",
+        *,
+        keeps_exact: bool,
+    ) -> "LayerWriters":
+        """Return what writes the layers of commits, as the settings have it."""
+        from mvcs.commits import LayerWriters, Mechanisms
+        from mvcs.repository.restore_budget import configured_limits
+
+        config = self.place.config
+        return LayerWriters(
+            store,
+            configured_limits(config, self.rates),
+            worth,
+            keeps_exact=keeps_exact,
+            max_tensor_error=config.number("commit.max_tensor_error"),
+            watch=watch,
+            mechanisms=self.mechanisms or Mechanisms(),
+            coder=cast("CodeCoder", config.get("delta.coder")),
+        )
 
     def rates(self) -> "RestoreRates":
         """Return how quick this machine is; measured now where it was not yet."""
-        from mvcs.repository.rates import rates_of
+        from mvcs.repository.restore_budget import rates_of
 
         head = None
         with contextlib.suppress(*UNREADABLE):
@@ -359,3 +392,92 @@ class Session:
                 "a bare store has no working folder", hint="clone it, or use 'checkout REV -o PATH'"
             )
         return self.place.top
+
+
+def note_infos(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> list[NoteInfo]:
+    """Return the notes of a commit as reports."""
+    return [
+        NoteInfo(note.author, as_utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit, tell)
+    ]
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def commit_info(
+    revision: Revision,
+    store: ObjectStore,
+    later: Mapping[str, float],
+    notes: Iterable[str] = (),
+    timings: dict[str, float] | None = None,
+) -> CommitInfo:
+    """Return a commit as people and scripts see it, with the metrics that notes add `later`."""
+    commit, written = revision.commit, revision.written
+    bounded = commit.exactness == BOUNDED
+    measured: float | str = NOT_MEASURED if commit.degradation is None else commit.degradation
+    kept = KEPT if bounded and has_exact_layer(store.backend, revision) else DROPPED
+    return CommitInfo(
+        id=revision.id.hex(),
+        parents=[parent.hex() for parent in commit.parents],
+        step=commit.step,
+        metrics={**dict(commit.metrics), **later},
+        exactness=commit.exactness,
+        degradation=measured if bounded else None,
+        raw_bytes=written.raw_bytes,
+        stored_bytes=written.stored_bytes,
+        exact_bytes=written.exact_bytes,
+        message=commit.message,
+        author=commit.author,
+        time=as_utc(commit.time),
+        lineage_exact=commit.lineage_exact,
+        restored_from=commit.restored_from.hex() if commit.restored_from else None,
+        exact_layer=kept if bounded else SAME,
+        errors={name: dict(sums) for name, sums in commit.errors if name not in NAMED_CLASSES},
+        worst=_worst(commit, WORST_CLASS),
+        worst_moment=_worst(commit, WORST_MOMENT_CLASS),
+        left_out=_left_out(commit),
+        notes=list(notes),
+        timings=timings or {},
+        weights_only=commit.weights_only,
+        run=_text(dict(commit.provenance).get(RUN_KEY)),
+        not_evaluated=_text(dict(commit.provenance).get(NOT_EVALUATED)),
+    )
+
+
+def _worst(commit: Commit, kind: str) -> TensorError | None:
+    found = dict(commit.errors).get(kind)
+    return TensorError(*found[0]) if found else None
+
+
+def _left_out(commit: Commit) -> list[str]:
+    """Return the classes whose values are left out on purpose."""
+    shared = dict(commit.quantizer or ()).get("first") in tuple(LEFT_OUT)
+    left_out = shared or "light" in commit.moment_tiers.values()
+    return [FIRST_MOMENT] if left_out and FIRST_MOMENT in dict(commit.errors) else []
+
+
+def rule_source(
+    backend: Backend,
+    graph: Graph,
+    refs: RefStore,
+    head: Callable[[], Revision | None],
+    tell: Callable[[str], None],
+) -> Source:
+    """Return what facts are read from.
+
+    Args:
+        backend: the store.
+        graph: its commits.
+        refs: its branches, tags and notes.
+        head: gives where HEAD stands; that of a store which others work in, nobody here knows.
+        tell: hears of notes that are damaged.
+    """
+
+    def heads() -> tuple[Revision, ...]:
+        found = head()
+        return () if found is None else (found,)
+
+    return Source(backend, graph, refs, heads=heads, later=lambda commit: later_metrics(refs, commit, tell))

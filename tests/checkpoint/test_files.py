@@ -15,7 +15,7 @@ from mvcs.checkpoint.chosen_files import KnownFiles
 from mvcs.checkpoint.files import capture_files, format_of, write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
 from mvcs.objects.trees.leaves import FileFormat
-from mvcs.repository.worktree.untracked import Uncommitted
+from mvcs.repository.worktree.status import Uncommitted
 
 
 def model_folder(folder):

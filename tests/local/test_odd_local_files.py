@@ -21,7 +21,7 @@ from mvcs.local import (
 from mvcs.local_files import read_file
 from mvcs.repository import lineage_record
 from mvcs.repository.sharing import exchange, upstreams
-from mvcs.repository.worktree import interrupted_moves
+from mvcs.repository.worktree import whereabouts
 from mvcs.train import Checkpointer
 from mvcs.train.saving import runs
 from tests.repository.states import modified_model
@@ -73,7 +73,7 @@ SUBJECTS = [
     runs.SUBJECT,
     seen_refs.SEEN_REFS,
     exchange.NEEDS,
-    interrupted_moves.SUBJECT,
+    whereabouts.SUBJECT,
     upstreams.SUBJECT,
     store_watch.SUBJECT,
 ]

@@ -5,23 +5,29 @@ import hashlib
 import json
 import pathlib
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, never_rest
 from mvcs.delta import CodeCoder
-from mvcs.errors import StorageError
+from mvcs.errors import MvcsError, StorageError
 from mvcs.history import Revision
 from mvcs.local import CompactionSteps, Journal, LocalRecords, forget_background
 from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId
-from mvcs.reports import CompactReport, as_size
+from mvcs.reports import CompactReport, StoreStats, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
-from mvcs.repository.keeping.data_there import those_with_data
-from mvcs.repository.keeping.journaled_work import is_sole_writer, pack_bytes, run_journaled, stages
-from mvcs.repository.keeping.unfinished import remove_unfinished
+from mvcs.repository.keeping.journaled_work import (
+    is_sole_writer,
+    pack_bytes,
+    remove_unfinished,
+    run_journaled,
+    stages,
+)
+from mvcs.repository.keeping.letting_go import LettingGo
+from mvcs.repository.keeping.retained import Retained, those_with_data
 from mvcs.repository.quota import NoRoomError
 from mvcs.repository.restore_budget import RestoreBudget
 from mvcs.repository.session import Session
@@ -204,3 +210,32 @@ def _commits_in(session: Session, words: str) -> frozenset[ObjectId]:
 
 def _behind(session: Session, rev: str) -> list[Revision]:
     return list(session.graph.walk([session.resolver.resolve(rev)]))
+
+
+def with_trial_runs(found: StoreStats, session: Session) -> StoreStats:
+    """Return figures of a store with what retention and compaction would give back.
+
+    Each is as if it were the only one, under today's rules and limits. What cannot be tried is noted.
+    """
+    notes = list[str]()
+
+    def tried(what: str, trial: Callable[[], int]) -> int | None:
+        try:
+            return trial()
+        except MvcsError as error:
+            notes.append(f"what {what} would give back is not known: {error.message}")
+            return None
+
+    retention = tried("'mvcs retention apply'", lambda: _retention(session))
+    compact = tried("'mvcs compact'", lambda: _compact(session))
+    freeable = replace(found.freeable, retention=retention, compact=compact)
+    return replace(found, freeable=freeable, notes=[*found.notes, *notes])
+
+
+def _retention(session: Session) -> int:
+    return LettingGo.begin(Retained.of(session, None), force=False).rehearse().bytes
+
+
+def _compact(session: Session) -> int:
+    done = Compaction.asked(session, None, RestoreBudget(), for_archive=False).rehearse()
+    return done.before - done.after

@@ -4,14 +4,16 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from mvcs.compaction import StoredAnew, StoringAnew
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError
-from mvcs.local import Journal, Place
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
+from mvcs.local import CompactionSteps, Journal, Place
 from mvcs.refs import HEADS, TAGS, GoingError
 from mvcs.repository.session import Session
-from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, pack_path, read_footer
+from mvcs.upkeep import held, remove_packs
 
 Work = Callable[[Journal, frozenset[str]], StoringAnew]
 """Makes what is to be done, which tells the journal of each pack, and depends on none of some packs."""
+_NO_TERMS = ""
 
 
 def pack_bytes(backend: Backend) -> tuple[int, int]:
@@ -137,3 +139,21 @@ def _is_unlike_others(backend: Backend, name: str, found: Collection[str]) -> bo
         return True  # it is no good to whoever else wrote it
     named = {*footer.needed, *(commit.pack for commit in footer.commits)} - {name}
     return not footer.commits or not named.isdisjoint(found)
+
+
+def remove_unfinished(place: Place, packs: Iterable[str]) -> None:
+    """Remove packs that no ref needs, and nobody else can have written; 'mvcs gc' finds what is left."""
+    with suppress(MvcsError):
+        remove_packs(place.backend, unlike_others(place.backend, map(pack_path, packs)), held(place))
+
+
+def give_up_broken_off(place: Place) -> None:
+    """Remove what a compaction left that was broken off; the next one starts over.
+
+    Where one is at work, it sees for itself that there is room.
+    """
+    if place.local is None:
+        return
+    with suppress(ConflictError), CompactionSteps.opened(place.local, _NO_TERMS) as steps:
+        remove_unfinished(place, steps.abandoned)
+        steps.forget()

@@ -1,16 +1,16 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from mvcs.compaction import named_commits
 from mvcs.errors import NotFoundError
-from mvcs.history import Graph, Revision
+from mvcs.history import CountingGraph, EndingPacks, Graph, Revision
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefStore
+from mvcs.remotes import has_data
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc, of_remote
-from mvcs.repository.keeping.data_there import with_data
-from mvcs.repository.rule_source import rule_source
-from mvcs.repository.session import Session
+from mvcs.repository.session import Session, rule_source
 from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import (
     GONE,
@@ -170,3 +170,38 @@ def planned(
                     list(verdicts[key].reasons),
                     commit.author,
                 )
+
+
+def with_data(store: ObjectStore, revisions: Collection[Revision]) -> dict[ObjectId, Revision]:
+    """Return the commits whose data are all there, each as a pack ends it from which all are found.
+
+    Raises:
+        CorruptionError: something of one is damaged, so that nobody can tell.
+    """
+    found: dict[ObjectId, Revision] = {}
+    ended = EndingPacks.of(store.backend) if revisions else None
+    for revision in revisions:
+        others = [] if ended is None else [Revision(one) for one in ended.all_whole(revision.id)]
+        for one in (revision, *others):
+            if has_data(store, one):
+                found[revision.id] = one
+                break
+    return found
+
+
+def those_with_data(store: ObjectStore, refs: RefStore, commits: Collection[ObjectId]) -> set[ObjectId]:
+    """Return those of some commits whose data are where refs lead to."""
+    if not commits:
+        return set()
+    return {one.id for one in _behind(store, refs) if one.id in commits and has_data(store, one)}
+
+
+def _behind(store: ObjectStore, refs: RefStore) -> Iterator[Revision]:
+    graph = CountingGraph(store.apart())
+    yield from graph.walk(_tips(graph, refs))
+
+
+def _tips(graph: CountingGraph, refs: RefStore) -> Iterable[Revision]:
+    for named in named_commits(refs):
+        if named.record.target is not None:
+            yield graph.load(named.record.target, named.record.pack)

@@ -8,7 +8,7 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefChange, RefRecord, missing_ref_error
 from mvcs.reports import BranchInfo
-from mvcs.repository.naming.ref_names import begin_branch, matches, note_dropped, record_to_delete
+from mvcs.repository.ref_names import begin_branch, matches, note_dropped, record_to_delete
 from mvcs.repository.session import UNREADABLE
 from mvcs.repository.sharing import upstreams
 from mvcs.repository.verbs.base import Verbs, target_text
@@ -85,7 +85,7 @@ class Branching(Verbs):
         Raises:
             ConflictError: it exists; or it is the current branch, which `reset` moves.
         """
-        from mvcs.repository.naming.branch_moves import BranchMove
+        from mvcs.repository.branch_moves import BranchMove
 
         session = self._session
         revision = session.resolver.resolve(rev)

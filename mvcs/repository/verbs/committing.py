@@ -56,7 +56,7 @@ class Committing(Roomy):
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> CommitInfo:
         from mvcs.repository.worktree import files_to_commit
-        from mvcs.repository.worktree.unchanged_files import refuse_unchanged
+        from mvcs.repository.worktree.files_to_commit import refuse_unchanged
 
         refuse_unchanged(self._session, taken, request, position.parent)
         origin = taken.origin

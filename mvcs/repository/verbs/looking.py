@@ -20,7 +20,7 @@ from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history import Revision, When
-    from mvcs.repository.worktree.file_history import FileHistory
+    from mvcs.repository.worktree.file_index import FileHistory
 
 
 class Looking(Verbs):
@@ -113,13 +113,13 @@ class Looking(Verbs):
             yield session.info(revision)
 
     def _history_of(self, files: Sequence[str | pathlib.Path]) -> "FileHistory":
-        from mvcs.repository.worktree.file_history import FileHistory, names_of
+        from mvcs.repository.worktree.file_index import FileHistory, names_of
 
         return FileHistory(self._session, names_of(self._session, files))
 
     def knows_file(self, path: str) -> bool:
         """Tell whether something of that name is in the folder, or in HEAD's commit."""
-        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.file_index import names_of
 
         if not path:
             return False
@@ -167,7 +167,7 @@ class Looking(Verbs):
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
         from mvcs.objects import files_in
-        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.file_index import names_of
         from mvcs.restore import file_bytes
 
         tree = self._reading(rev).tree
@@ -181,7 +181,7 @@ class Looking(Verbs):
     def file_states(self, paths: Sequence[str | pathlib.Path], states: Collection[str]) -> list[FileStatus]:
         """Return the files of the folder that are in one of some states, and named or in a folder that is."""
         from mvcs.objects import is_inside
-        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.file_index import names_of
         from mvcs.repository.worktree.status import FolderFiles
         from mvcs.repository.worktree.whereabouts import head_to_leave
 

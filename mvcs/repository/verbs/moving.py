@@ -15,7 +15,7 @@ from mvcs.repository.verbs.branching import Branching
 
 if TYPE_CHECKING:
     from mvcs.history import Revision
-    from mvcs.repository.naming.branch_moves import BranchMove
+    from mvcs.repository.branch_moves import BranchMove
 
 
 class Moving(Branching):
@@ -56,9 +56,8 @@ class Moving(Branching):
             ConflictError: something that is stored nowhere would be overwritten; or another writer moved the
                 branch meanwhile, and nothing changed.
         """
-        from mvcs.repository.naming.branch_moves import BranchMove
-        from mvcs.repository.worktree.interrupted_moves import RESET, refuse_unfinished
-        from mvcs.repository.worktree.whereabouts import head_to_leave
+        from mvcs.repository.branch_moves import BranchMove
+        from mvcs.repository.worktree.whereabouts import RESET, head_to_leave, refuse_unfinished
         from mvcs.restore import state_parts
 
         session = self._session

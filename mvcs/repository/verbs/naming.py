@@ -7,8 +7,8 @@ from mvcs.local import HEAD
 from mvcs.objects import Note, Tag
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefChange, now_microseconds
 from mvcs.reports import CommitInfo, NoteInfo, ReflogEntry, TagInfo, as_utc
-from mvcs.repository.commit_info import note_infos
-from mvcs.repository.naming.ref_names import check_new, matches, note_dropped, record_to_delete
+from mvcs.repository.ref_names import check_new, matches, note_dropped, record_to_delete
+from mvcs.repository.session import note_infos
 from mvcs.repository.verbs.base import Verbs, target_text
 
 
@@ -62,7 +62,7 @@ class Naming(Verbs):
 
     def reflog(self, name: str | None = None) -> list[ReflogEntry]:
         """Return the changes of a branch, newest first."""
-        from mvcs.repository.naming.reflog import moves_of
+        from mvcs.repository.head_moves import moves_of
 
         return moves_of(self._session, name or self._session.branch or HEAD)
 

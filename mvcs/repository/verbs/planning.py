@@ -11,7 +11,7 @@ from mvcs.repository.verbs.base import Verbs
 if TYPE_CHECKING:
     from mvcs.history import Revision
     from mvcs.objects import FileFormat, Tree
-    from mvcs.repository.worktree.planned_checkout import PlanningSession
+    from mvcs.repository.worktree.checkout import PlanningSession
     from mvcs.restore import PlannedReads
     from mvcs.store import Counted, RestoreCost
 
@@ -51,7 +51,7 @@ class Planning(Verbs):
             NotFoundError: no such commit, no matching tensor, or the exact layer is not stored any more.
             UsageError: without the prefix two tensors would have one name.
         """
-        from mvcs.repository.rates import rates_of
+        from mvcs.repository.restore_budget import rates_of
         from mvcs.store import Counted
 
         counted = Counted(self._session.place.backend)
@@ -77,12 +77,12 @@ class Planning(Verbs):
         Raises:
             NotFoundError: no such commit, or something of it is nowhere in the store.
         """
-        from mvcs.repository import rates
+        from mvcs.repository import restore_budget
 
-        return rates.restore_figures(self._session.place, self._session.resolver.resolve(rev))
+        return restore_budget.restore_figures(self._session.place, self._session.resolver.resolve(rev))
 
     def _fresh(self, counted: "Counted") -> "PlanningSession":
-        from mvcs.repository.worktree.planned_checkout import PlanningSession
+        from mvcs.repository.worktree.checkout import PlanningSession
 
         session = self._session
         return PlanningSession(
@@ -92,7 +92,7 @@ class Planning(Verbs):
     def _in_place(
         self, session: "PlanningSession", counted: "Counted", rev: str, *, exact: bool, force: bool
     ) -> "tuple[CheckoutPlan, RestoreCost]":
-        from mvcs.repository.worktree.planned_checkout import plan_in_place
+        from mvcs.repository.worktree.checkout import plan_in_place
 
         revision = session.resolver.resolve(rev)
         found = plan_in_place(session, revision, exact=exact, force=force)

@@ -75,7 +75,7 @@ class Recording(Committing):
         from mvcs.commits import CommitRequest
         from mvcs.objects import HOLDS_KEY, ONLY_WEIGHTS
         from mvcs.quantize import quantizer_config
-        from mvcs.repository.worktree.origins import Origins
+        from mvcs.repository.worktree.files_to_commit import Origins
 
         _check_texts(branch=branch, restored_from=restored_from, continues=continues, replaces=replaces)
         position, captured = self._position(branch, continues, replaces), capture_state(state)

@@ -61,8 +61,7 @@ class Restoring(Verbs):
             UsageError: torch is not installed, and arrays are not asked for.
             CorruptionError: the values are damaged.
         """
-        from mvcs.repository.opened_commit import looked_at, tell_left
-        from mvcs.repository.whole_state import read_state
+        from mvcs.repository.opened_commit import looked_at, read_state, tell_left
 
         revision = self._session.resolver.resolve(rev)
         found = read_state(self._session, revision, prefer_exact=prefer_exact, numpy=numpy)
@@ -79,7 +78,7 @@ class Restoring(Verbs):
         Raises:
             NotFoundError: no such commit.
         """
-        from mvcs.repository.whole_state import is_whole
+        from mvcs.repository.opened_commit import is_whole
 
         return is_whole(self._session, self._session.resolver.resolve(rev))
 
@@ -106,9 +105,8 @@ class Restoring(Verbs):
         """
         from mvcs.repository.opened_commit import looked_at, open_for
         from mvcs.repository.worktree.checkout import place_files
-        from mvcs.repository.worktree.file_history import names_of
-        from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
-        from mvcs.repository.worktree.whereabouts import head_to_leave
+        from mvcs.repository.worktree.file_index import names_of
+        from mvcs.repository.worktree.whereabouts import head_to_leave, refuse_unfinished
         from mvcs.upkeep import remove_leftovers
 
         session = self._session
@@ -151,7 +149,7 @@ class Restoring(Verbs):
         """
         from mvcs.local import ExportLanding, Exports, Journal, stamps_of_files
         from mvcs.repository.opened_commit import looked_at
-        from mvcs.repository.worktree.export_obstacles import refuse_export, refuse_odd
+        from mvcs.repository.worktree.checkout import refuse_export, refuse_odd
         from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
         from mvcs.upkeep import remove_leftovers
 

@@ -13,7 +13,7 @@ from mvcs.repository.verbs.room import with_room
 if TYPE_CHECKING:
     from mvcs.commits import CommitRequest
     from mvcs.quantize import QuantizerOptions
-    from mvcs.repository.revising.amendment import Amendment
+    from mvcs.repository.amending import Amendment
 
 
 class Revising(Recording):
@@ -58,7 +58,7 @@ class Revising(Recording):
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
         """
         from mvcs.quantize import quantizer_config
-        from mvcs.repository.revising.amendment import Amendment
+        from mvcs.repository.amending import Amendment
         from mvcs.repository.worktree.files_to_commit import AskedFiles
 
         amendment = Amendment.of(self._session, self._position())
@@ -109,7 +109,7 @@ class Revising(Recording):
             CorruptionError: the store has not all of a file that is to be kept.
         """
         from mvcs.commits import CommitRequest
-        from mvcs.repository.revising.removal import Removal
+        from mvcs.repository.amending import Removal
 
         position = self._position()
         if position.parent is None:
@@ -149,7 +149,7 @@ class Revising(Recording):
             CorruptionError: the store has not all of a file that is to be kept.
         """
         from mvcs.commits import CommitRequest
-        from mvcs.repository.revising.relocation import Relocation
+        from mvcs.repository.amending import Relocation
 
         position = self._position()
         if position.parent is None:

@@ -10,7 +10,7 @@ from mvcs.repository.quota import NoRoomError, taken_by
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.repository.keeping.made_room import MadeRoom
+    from mvcs.repository.keeping.letting_go import MadeRoom
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ class Roomy(Verbs):
         return 0
 
     def _made_room(self, more: int) -> "MadeRoom":
-        from mvcs.repository.keeping.made_room import MadeRoom
+        from mvcs.repository.keeping.letting_go import MadeRoom
 
         made = MadeRoom(self._session, more)
         made.make()

@@ -97,7 +97,7 @@ class Sharing(Roomy):
         Raises:
             StorageError: what is missing here would pass `store.max_bytes`; see `fetch`.
         """
-        from mvcs.repository.naming.fast_forward import forward
+        from mvcs.repository.branch_moves import forward
 
         session, current = self._session, self._session.branch
         if current is None:

@@ -23,7 +23,7 @@ class Showing(Verbs):
     def show(self, rev: str = "HEAD") -> CommitDetails:
         """Return everything about a commit that its tree and footers tell."""
         from mvcs.repository.opened_commit import looked_at
-        from mvcs.repository.rates import restore_figures
+        from mvcs.repository.restore_budget import restore_figures
         from mvcs.restore import show
 
         reading = self._reading(rev, tell=False)
@@ -121,7 +121,7 @@ class Showing(Verbs):
         exact: bool | None,
     ) -> "tuple[ComparedSide, ComparedSide]":
         from mvcs.repository.worktree.compared_sides import Sides
-        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.file_index import names_of
 
         return Sides(self._session, names_of(self._session, files), exact).between(a, b)
 

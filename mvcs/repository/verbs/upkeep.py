@@ -68,14 +68,14 @@ class Upkeep(Verbs):
             UsageError: the price is no amount.
             CorruptionError: a history is damaged.
         """
-        from mvcs.repository.rates import remembered_rates
+        from mvcs.repository.restore_budget import remembered_rates
         from mvcs.upkeep import store_stats
 
         rates = remembered_rates(self._session.place)
         found = store_stats(self._session.place, self._session.progress, price, rates)
         if not plan:
             return found
-        from mvcs.repository.keeping.trial_runs import with_trial_runs
+        from mvcs.repository.keeping.compacting import with_trial_runs
 
         return with_trial_runs(found, self._session)
 

@@ -1,34 +1,39 @@
-"""Files of a commit brought into the folder: all of them, and HEAD with them, or some of them alone."""
+"""Files of a commit brought into the folder, with HEAD or alone: planned, checked and written."""
 
 import pathlib
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import Stamp
-from mvcs.errors import ConflictError, StorageError
+from mvcs.checkpoint import Stamp, file_kind
+from mvcs.errors import ConflictError, StorageError, UsageError
 from mvcs.history import Revision
-from mvcs.local import Journal
+from mvcs.local import Exports, Journal
+from mvcs.local_files import real_path
 from mvcs.objects import ObjectId, short_id
+from mvcs.progress import SILENT
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.opened_commit import looked_at, open_for, refuse_without_data
 from mvcs.repository.session import UNREADABLE, Session
-from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index
-from mvcs.repository.worktree.interrupted_moves import InterruptedMove
-from mvcs.repository.worktree.obstacles import Obstacles
-from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
-from mvcs.repository.worktree.working_files import WorkingFiles
+from mvcs.repository.worktree.whereabouts import InterruptedMove, damage, end_move, head_to_leave, last_known
+from mvcs.repository.worktree.working_files import Obstacles, WorkingFiles, is_no_folder
 from mvcs.restore import (
     LEFT_STORED_NOTE,
+    ExportTarget,
+    PlannedReads,
     Reading,
     is_lossy,
     open_reading,
+    planned,
+    reads_of_files,
     refuse_unfit_tree,
     remove_file,
     write_files,
 )
+from mvcs.store import RestoreCost, UnreadStore
 from mvcs.upkeep import remove_leftovers
 
 
@@ -78,7 +83,7 @@ def move_to(
     index.places = {name: place for name, place in places.items() if name not in arrived}
     index.save(session.place.local or top)
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
-    interrupted_moves.end(session)
+    end_move(session)
     _tell_left(session, left, revision)
     info, parts = looked_at(session, reading), reading.tree.parts
     return CheckoutReport(info, changed, stale, reading.layer, branch, unchanged, parts=parts)
@@ -256,3 +261,153 @@ def _remove(top: pathlib.Path, paths: Sequence[str]) -> None:
 def _tell_stored(session: Session, paths: Sequence[str]) -> None:
     for path in paths:
         session.progress.note(f"'{path}' {LEFT_STORED_NOTE}")
+
+
+@dataclass
+class PlanningSession(Session):
+    """An open repository whose views of the store are not read."""
+
+    def reader(self) -> UnreadStore:
+        """Return a view of the store for one reading that is planned."""
+        return UnreadStore(self.place.backend, self.place.memory)
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """What a checkout in place will do and read.
+
+    Attributes:
+        reading: the commit.
+        reads: what is read of it.
+        written: files that come.
+        unchanged: files that are right already.
+        cost: of what comes, and of what goes and is looked through.
+        checked_bytes: bytes that are read of the second.
+    """
+
+    reading: Reading
+    reads: PlannedReads
+    written: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    cost: RestoreCost
+    checked_bytes: int
+
+
+def plan_in_place(session: PlanningSession, revision: Revision, *, exact: bool, force: bool) -> InPlace:
+    """Look at the folder as a checkout does, and go through what it will read.
+
+    Args:
+        session: one whose backend counts what is read.
+        revision: the commit.
+        exact: whether its exact layer is wanted.
+        force: whether what is stored nowhere may be lost.
+
+    Raises:
+        NotFoundError: the exact layer is asked for and not stored.
+    """
+    top, store = session.require_top(), session.reader()
+    reading = open_reading(store, revision, SILENT, exact=exact)
+    refuse_unfit_tree(reading.tree)
+    left, index = detached_at(session), Index.of(session)
+    places, index.places = index.places, {}
+    found = WorkingFiles(top, index, commit_before(session, forced=force), places)
+    with store.in_full():  # files are compared with what is stored, as far as their stamps do not tell
+        stale, unchanged = found.stale(reading), found.unchanged(reading, trusting=not force)
+    entries = reading.tree.files or ()
+    written = [entry.path for entry in entries if entry.path not in set(unchanged)]
+    checked = RestoreCost() if force else _looked_through(found, [*written, *stale], reading)
+    reads = reads_of_files(reading.tree, [entry for entry in entries if entry.path in set(written)])
+    cost = planned(store, reading, reads)
+    if left is not None and left.id != revision.id:
+        is_named(session, left)
+    return InPlace(reading, reads, tuple(written), tuple(unchanged), cost + checked, checked.stored_bytes)
+
+
+def _looked_through(found: WorkingFiles, paths: list[str], after: Reading) -> RestoreCost:
+    """Go through what is read of HEAD to see that what goes is stored."""
+    before, total = found.before, RestoreCost()
+    stores = [view.store for view in (before, after) if view is not None]
+    with ExitStack() as both:
+        for store in stores:
+            if isinstance(store, UnreadStore):
+                both.enter_context(store.in_full())
+        known = [item for path in paths if (item := found.looked_through(path, after)) is not None]
+    if before is None or not isinstance(before.store, UnreadStore):
+        return total
+    packs = before.revision.written.exact_packs
+    for entry, exact in known:
+        if exact and is_lossy(entry, before.tree):
+            before.store.catalog.attach_all(packs, exact=True)
+            before.store.lean_on(before.tree, packs)
+        reads = reads_of_files(before.tree, [entry])
+        total += planned(before.store, replace(before, exact=exact), reads)
+    return total
+
+
+def refuse_export(session: Session, reading: Reading, target: ExportTarget) -> None:
+    """Refuse to write over files whose content is stored nowhere.
+
+    Raises:
+        ConflictError: the target, or a file in it, is there, and neither a commit nor an export made it;
+            or it is a link that leads nowhere.
+    """
+    exports = Exports(session.place.local)
+    targets = target.files(reading)
+    lost = next((path for path in targets if path.is_symlink() and not path.exists()), None)
+    if lost is not None:
+        raise ConflictError(
+            f"'{lost}' is a link that leads nowhere",
+            hint="choose another name, or put a file in its place with --force",
+        )
+    there = [path for path in targets if path.is_file() and not exports.is_own(path)]
+    if not there:
+        return
+    committed, found = _committed_places(session)
+    for path in there:
+        name = committed.get(real_path(path))
+        if name is None or found is None:
+            raise ConflictError(
+                f"'{path}' is there already, and no commit here has it",
+                hint="choose another name, or overwrite it with --force",
+            )
+        found.refuse_to_lose_file(path, name, str(path))
+
+
+def refuse_odd(reading: Reading, target: ExportTarget) -> None:
+    """Refuse to put a file in the place of what is no file, whatever is forced.
+
+    Raises:
+        UsageError: the target, or something in it, is a pipe, a socket or a device, or a link to one.
+        ConflictError: in the target folder lies a folder where a file comes, or a file where a folder does.
+    """
+    for path in target.files(reading):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UsageError(f"'{path}' is {file_kind(path.stat())}, not a file", hint="choose another name")
+        if path != target.path:
+            _refuse_obstacle(path, target.path)
+
+
+def _refuse_obstacle(path: pathlib.Path, top: pathlib.Path) -> None:
+    """Refuse a target below an existing folder `top` that cannot come without something else going."""
+    if path.is_dir():
+        raise ConflictError(
+            f"'{path}' is a folder, and a file comes in its place",
+            hint="move it away, or choose another folder",
+        )
+    above = path.relative_to(top).parents
+    stands = next((top / part for part in above if is_no_folder(top / part)), None)
+    if stands is not None:
+        raise ConflictError(
+            f"'{stands}' is a file, and a folder comes in its place",
+            hint="move it away, or choose another folder",
+        )
+
+
+def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:
+    """Return where the files of HEAD lie, and what knows whether they may be lost."""
+    top = session.place.top
+    if top is None:
+        return {}, None
+    index = Index.of(session)
+    found = WorkingFiles(top, index, commit_before(session, forced=False))
+    return {real_path(index.locate(top, path)): path for path in found.committed}, found

@@ -5,21 +5,35 @@ import json
 import os
 import pathlib
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from mvcs.checkpoint import Captured, Stamp
+from mvcs.checkpoint import Captured, Stamp, committed_name
 from mvcs.errors import StorageError
+from mvcs.history import Revision
 from mvcs.local_files import locked, normal_path, read_file, replace_file
-from mvcs.objects import FileEntry, Leaf, Tree, checksum
+from mvcs.objects import FileEntry, FileFormat, Leaf, ObjectId, Tree, checksum, children_of, files_in
 from mvcs.repository.session import INDEX, Session
-from mvcs.restore import FileMatch, Reading, exact_tensor, lies_inside, link_on_the_way
+from mvcs.restore import (
+    EXACT_LAYER,
+    FileMatch,
+    Reading,
+    content_key,
+    exact_tensor,
+    lies_inside,
+    link_on_the_way,
+    open_reading,
+)
 
 NAME = INDEX
 LOCK = "index.lock"
 VERSION = 2
 MAX_BYTES = 256 << 20
+_HELD = 8  # commits whose files are remembered: a walk asks for a parent soon again
+Content = dict[str, tuple[bytes, list[ObjectId]]]
+"""What is equal for two files only if they are the same, by path."""
 
 
 @dataclass(frozen=True)
@@ -264,3 +278,57 @@ def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
 def places_of(names: Mapping[pathlib.Path, str]) -> dict[str, str]:
     """Return where files and folders lie that are committed under other names."""
     return {name: str(normal_path(path)) for path, name in names.items()}
+
+
+def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str, ...]:
+    """Return what files and folders are called in commits; in a bare store they are named as there.
+
+    Raises:
+        UsageError: one lies outside the folder, and nothing was committed from there.
+    """
+    top = session.place.top
+    if top is None:
+        return tuple(str(path).rstrip("/") for path in paths)
+    places, found = Index.of(session).names(), [pathlib.Path(path) for path in paths]
+    return tuple(places.get(normal_path(path)) or committed_name(path, top, {}) for path in found)
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """What happened to some files.
+
+    Attributes:
+        session: the repository.
+        names: files and folders, as commits call them.
+    """
+
+    session: Session
+    names: Collection[str]
+    _known: OrderedDict[ObjectId, Content] = field(default_factory=OrderedDict)
+
+    def changed(self, revision: Revision) -> bool:
+        """Tell whether a commit has one of the files otherwise than each of its parents."""
+        content = self._content(revision)
+        parents = self.session.graph.parents(revision)
+        return all(self._content(parent) != content for parent in parents) if parents else bool(content)
+
+    def _content(self, revision: Revision) -> Content:
+        known = self._known.get(revision.id)
+        if known is None:
+            known = self._known[revision.id] = self._read(revision)
+            if len(self._known) > _HELD:
+                self._known.popitem(last=False)
+        return known
+
+    def _read(self, revision: Revision) -> Content:
+        tree = open_reading(self.session.store, revision, self.session.progress).tree
+        return {entry.path: content_key(entry, tree, EXACT_LAYER) for entry in _entries(tree, self.names)}
+
+
+def _entries(tree: Tree, names: Collection[str]) -> list[FileEntry]:
+    """Return the files of a tree that are named, or the parts of a state as if each were a file."""
+    if tree.files is not None:
+        wanted = set(files_in(tree, names))
+        return [entry for entry in tree.files if entry.path in wanted]
+    found = [(str(key), node) for key, node in children_of(tree.root)]
+    return [FileEntry(name, FileFormat.TORCH, node) for name, node in found if {name, "."} & {*names}]

@@ -1,4 +1,4 @@
-"""Files of the folder for a commit, and what is known of them after."""
+"""Files of the folder for a commit, what a state continued from, and what is known of the files after."""
 
 import pathlib
 import stat
@@ -8,16 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint import Captured, capture_files, refuse_unfit
-from mvcs.commits import KeptFiles, MadeCommit, Selection, SelectionRules
+from mvcs.commits import (
+    CommitRequest,
+    KeptFiles,
+    MadeCommit,
+    Selection,
+    SelectionRules,
+    nothing_new_error,
+    says_nothing_more,
+)
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, some_of
 from mvcs.history import Revision
-from mvcs.objects import FileFormat, Tree, files_in, part_of, unfit_paths
-from mvcs.repository.session import Session
-from mvcs.repository.worktree.file_index import Index, places_of
-from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
+from mvcs.objects import BOUNDED, FileFormat, Tree, files_in, part_of, unfit_paths
+from mvcs.repository.lineage_record import LineageRecord
+from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.worktree.file_index import Index, file_states, places_of
 from mvcs.repository.worktree.named_files import NamedFiles
-from mvcs.repository.worktree.origins import Origin, Origins
-from mvcs.restore import EXACT_LAYER, open_reading, stored_among
+from mvcs.repository.worktree.whereabouts import refuse_unfinished
+from mvcs.restore import EXACT_LAYER, HANDED_OUT, open_reading, stored_among, traced_commit
 
 _OF_HEAD = (
     "'mvcs mv' renames a file of HEAD and 'mvcs rm' leaves one out; with --only all but what is named go"
@@ -57,6 +65,27 @@ class AskedFiles:
         """Group what a verb was given."""
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
         return cls(tuple(map(pathlib.Path, paths)), named, only, replaces, plain)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a state continued from.
+
+    Attributes:
+        lossy: whether that was restored lossily; None where nothing tells.
+        restored_from: the bounded commit it was restored from, where that is known and here.
+        nothing_left: whether no lossy values left the store, as far as this clone and process know.
+    """
+
+    lossy: bool | None = False
+    restored_from: Revision | None = None
+    nothing_left: bool = False
+
+    def asked(self, request: CommitRequest) -> CommitRequest:
+        """Return a request for a commit that says so."""
+        return replace(
+            request, lossy=self.lossy, restored_from=self.restored_from, nothing_left=self.nothing_left
+        )
 
 
 @dataclass(frozen=True)
@@ -208,3 +237,108 @@ def remember(session: Session, taken: Taken, made: MadeCommit) -> None:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
         session.warn(f"'mvcs status' will take longer: {error.message}")
+
+
+EXACT = Origin()
+
+
+class Origins:
+    """Finds out where states come from, for the commits of one open repository."""
+
+    def __init__(self, session: Session) -> None:
+        """Ask what `session` and this process know."""
+        self._session = session
+        self._record = LineageRecord(session)
+
+    def of_state(
+        self, state: object, captured: Captured, told: str | None, parent: Revision | None
+    ) -> Origin:
+        """Return where a state comes from.
+
+        Args:
+            state: as it was handed over.
+            captured: the same.
+            told: the bounded commit it was restored from, as its owner says; "" for none, None for no word.
+            parent: what the commit continues.
+
+        Raises:
+            NotFoundError: there is no such commit.
+        """
+        if told is not None:
+            return Origin(True, self._session.resolver.resolve(told)) if told else EXACT
+        marked = HANDED_OUT.find(state)
+        if marked is not None:
+            return self._lossy(marked)
+        return EXACT if self._continues(parent) else self._by_values(captured, parent)
+
+    def _continues(self, parent: Revision | None) -> bool:
+        """Tell whether this process has the commit before from itself or whole, and nothing lossy."""
+        given = self._session.given
+        if parent is None or given.lossy:
+            return False
+        return parent.id in given.exact or (parent.id in given.made and self._record.gave_nothing())
+
+    def of_files(self, captured: Captured, index: Index, parent: Revision | None) -> Origin:
+        """Return where files come from: by what is known of their paths, their marks, and their values."""
+        paths = [entry.path for entry in captured.files or ()]
+        seen = [index.files.get(path) for path in paths]
+        lossy = [found.commit for found in seen if found is not None and found.lossy]
+        lossy += [captured.restored[path] for path in paths if path in captured.restored]
+        if lossy:
+            return self._lossy(lossy[0])
+        known = None not in seen and self._record.gave_nothing()
+        found = self._by_values(captured, parent, strict=known)
+        return EXACT if known and found.lossy is None else found
+
+    def _by_values(self, captured: Captured, parent: Revision | None, *, strict: bool = False) -> Origin:
+        """Return what the history, or at last the values themselves, tell; `strict`, against a proof."""
+        nothing_left = not self._session.given.lossy and self._record.gave_nothing()
+        if nothing_left and (parent is None or not self._is_behind_bounded(parent)):
+            return EXACT
+        store, graph = self._session.store, self._session.graph
+        found = traced_commit(store, graph, parent, captured, strict=strict) if parent else None
+        return Origin(True, found) if found else Origin(None, nothing_left=nothing_left)
+
+    def _lossy(self, commit: str) -> Origin:
+        try:
+            return Origin(True, self._session.resolver.resolve(commit))
+        except (*UNREADABLE, UsageError):
+            return Origin(True)  # such as a commit of another clone that was never fetched
+
+    def _is_behind_bounded(self, parent: Revision) -> bool:
+        """Tell whether a commit or an ancestor is bounded; taken to be so where history cannot be read."""
+        known = self._record.unbounded
+        try:
+            line = self._session.graph.walk([parent], without={known} if known else set())
+            if any(revision.commit.exactness == BOUNDED for revision in line):
+                return True
+        except UNREADABLE:
+            return True
+        if parent.id != known:
+            self._record.remember_unbounded(parent.id)
+        return False
+
+
+def refuse_unchanged(session: Session, taken: Taken, request: CommitRequest, parent: Revision | None) -> None:
+    """Refuse a commit of files that its parent restored, and nobody changed, where its request does.
+
+    Rounded files would make another tree: one that says that they were handed over like this.
+
+    Raises:
+        NothingToCommitError: there is nothing but such files, and step and metrics are those of the parent.
+    """
+    if parent is None or not says_nothing_more(request, parent) or taken.left:
+        return
+    paths = [entry.path for entry in taken.captured.files or ()]
+    seen = [taken.index.files.get(path) for path in paths]
+    here = [
+        found for found in seen if found and found.commit == parent.id.hex() and found.layer != EXACT_LAYER
+    ]
+    rounded = request.quantizer and tuple(request.quantizer.to_fields()) == parent.commit.quantizer
+    if len(here) < len(seen) or (request.quantizer and not (rounded and all(found.lossy for found in here))):
+        return
+    states = file_states(
+        session.require_top(), taken.index, open_reading(session.reader(), parent, session.progress)
+    )
+    if all(states.get(path) == "unmodified" for path in paths):
+        raise nothing_new_error(parent)

@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError
-from mvcs.repository.revising.amendment import Amendment
+from mvcs.repository.amending import Amendment
 from tests.repository.states import write_model
 
 WEIGHTS = {"model": {"w": np.random.default_rng(0).normal(size=(96, 64)).astype(np.float32)}, "step": 7}

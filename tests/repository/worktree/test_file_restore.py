@@ -7,7 +7,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.repository.worktree.interrupted_moves import InterruptedMove
+from mvcs.repository.worktree.whereabouts import InterruptedMove
 from tests.repository.states import write_model
 
 

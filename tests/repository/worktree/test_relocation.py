@@ -9,7 +9,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
-from mvcs.repository.revising.relocation import Relocation
+from mvcs.repository.amending import Relocation
 from tests.repository.states import write_model
 from tests.store.faults import Disk, Stopped, full_disk
 

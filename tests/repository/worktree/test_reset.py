@@ -8,8 +8,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError
-from mvcs.repository.naming.branch_moves import BranchMove
-from mvcs.repository.worktree.interrupted_moves import RESET, InterruptedMove
+from mvcs.repository.branch_moves import BranchMove
+from mvcs.repository.worktree.whereabouts import RESET, InterruptedMove
 from tests.repository.states import write_model
 from tests.store.faults import Disk, Stopped
 

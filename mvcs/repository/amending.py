@@ -1,33 +1,35 @@
-"""Files that a commit has under other names, and the folder with it."""
+"""Commits made of the one before: with files under other names, without some, or in its place."""
 
 import os
 import pathlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import Captured, refuse_unfit
-from mvcs.commits import KeptFiles
-from mvcs.errors import ConflictError, StorageError, UsageError, some_of
+from mvcs.checkpoint import Captured, Stamp, committed_name, refuse_unfit
+from mvcs.commits import BranchPosition, CommitRequest, KeptFiles
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, UsageError, some_of
 from mvcs.history import Revision
 from mvcs.local import HEAD
+from mvcs.local_files import normal_path
 from mvcs.objects import (
     Tree,
     UnfitPath,
     files_in,
     is_in_the_way,
     is_inside,
+    part_of,
     renamed_files,
+    short_id,
     unfit_paths,
 )
+from mvcs.refs import REMOTES
 from mvcs.repository.session import Session
-from mvcs.repository.worktree.file_history import names_of
-from mvcs.repository.worktree.file_index import Index
-from mvcs.repository.worktree.files_to_commit import Taken
-from mvcs.repository.worktree.interrupted_moves import MOVE, InterruptedMove, end, refuse_unfinished
-from mvcs.repository.worktree.obstacles import Obstacles
-from mvcs.repository.worktree.origins import Origin
+from mvcs.repository.worktree.file_index import Index, names_of
+from mvcs.repository.worktree.files_to_commit import Origin, Taken
+from mvcs.repository.worktree.whereabouts import MOVE, InterruptedMove, end_move, refuse_unfinished
+from mvcs.repository.worktree.working_files import Obstacles, WorkingFiles
 from mvcs.restore import (
     LEFT_STORED_NOTE,
     OpenFolder,
@@ -37,8 +39,10 @@ from mvcs.restore import (
     open_reading,
     refuse_detours,
     refuse_inside,
+    remove_file,
     stored_among,
 )
+from mvcs.search import METRIC
 
 _SHOWN = 3
 
@@ -134,7 +138,7 @@ class Relocation:
                 hint="'mvcs checkout HEAD' brings along what is still in its place",
             )
         if self.going:
-            end(self.session)
+            end_move(self.session)
         return notes
 
     def _move(self, old: str) -> str | None:
@@ -227,3 +231,175 @@ def _taken(
     left = (*moved, *replaced)
     now = tuple(moved.get(path, path) for path in settled)
     return Taken(Captured((), files=()), index, Origin(), kept, left, now)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a commit leaves out, and what goes from the folder once it is made.
+
+    Attributes:
+        top: the folder.
+        taken: what the commit holds.
+        doomed: files that go from the folder, as they were when they were looked at.
+        stored: files that stay in the folder, since they lie in a store.
+        behind: files that stay, since they lie behind a symbolic link.
+    """
+
+    top: pathlib.Path
+    taken: Taken
+    doomed: dict[str, Stamp]
+    stored: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, session: Session, paths: Sequence[pathlib.Path], parent: Revision, *, cached: bool, force: bool
+    ) -> "Removal":
+        """Look for files of a commit by what was named: files and folders.
+
+        Raises:
+            NotFoundError: the commit has nothing of that name.
+            ConflictError: a file would go from the folder whose content is stored nowhere; or a pull was
+                stopped.
+        """
+        top = session.require_top()
+        refuse_unfinished(session, parent)
+        index = Index.of(session)
+        before = open_reading(session.reader(), parent, session.progress)
+        left = _named(top, index, before.tree, paths)
+        # What was committed from elsewhere is somebody's file outside the folder.
+        here = [] if cached else [path for path in left if path not in index.places]
+        own = [path for path in here if link_on_the_way(top, path) is None]
+        stored = tuple(sorted(stored_among(top, [path for path in own if (top / path).is_file()])))
+        doomed = index.stamps(top, [path for path in own if path not in stored])
+        if not force:
+            WorkingFiles(top, index, before, index.places).refuse_to_lose(doomed)
+        taken = _rest(top, index, before, left)
+        for path in doomed:
+            index.files.pop(path, None)
+        behind = [path for path in here if path not in own and (top / path).exists()]
+        return cls(top, taken, doomed, stored, tuple(behind))
+
+    def execute(self) -> list[str]:
+        """Remove the files from the folder, and folders that are empty then; return what was left and why."""
+        notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
+        notes += [f"'{path}' was left in the folder: it lies behind a symbolic link" for path in self.behind]
+        # All are compared before one goes: a link changes with the file that it leads to.
+        stamps = self.taken.index.stamps(self.top, self.doomed)
+        for path, stamp in self.doomed.items():
+            if stamps.get(path) != stamp:
+                notes.append(f"'{path}' changed meanwhile and was left in the folder")
+                continue
+            try:
+                remove_file(self.top, path)
+            except OSError as error:
+                notes.append(f"'{path}' is still in the folder: {(error.strerror or str(error)).lower()}")
+        return notes
+
+
+def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.Path]) -> tuple[str, ...]:
+    """Return the files of a commit that paths name."""
+    places, found = index.names(), dict[str, None]()
+    for path in paths:
+        name = places.get(normal_path(path)) or committed_name(path, top, {})
+        inside = files_in(tree, [name])
+        if not inside:
+            raise missing_file_error(tree, "HEAD", "HEAD", name)
+        found |= dict.fromkeys(inside)
+    return tuple(found)
+
+
+def _rest(top: pathlib.Path, index: Index, before: Reading, left: Collection[str]) -> Taken:
+    rest = [entry.path for entry in before.tree.files or () if entry.path not in left]
+    settled = [path for path in rest if index.untouched(top, path, before.revision.id.hex())]
+    kept = KeptFiles(part_of(before.tree, rest), before.revision)
+    return Taken(Captured((), files=()), index, Origin(), kept, tuple(left), tuple(settled))
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """The last commit, and what is to stand in its place.
+
+    Attributes:
+        session: the repository.
+        old: the commit whose place is taken.
+        position: where the new one goes.
+    """
+
+    session: Session
+    old: Revision
+    position: BranchPosition
+
+    @classmethod
+    def of(cls, session: Session, position: BranchPosition) -> "Amendment":
+        """Take the place of the commit that a new one would continue.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a pull was stopped, and its files have not come.
+        """
+        old = position.parent
+        if old is None:
+            raise NotFoundError("there is no commit yet, and so none to amend")
+        refuse_unfinished(session, old)
+        ancestors = tuple(session.graph.parents(old))
+        return cls(session, old, replace(position, ancestors=ancestors))
+
+    def asked(
+        self, message: str | None, author: str | None, step: int | None, *, anew: bool = False
+    ) -> CommitRequest:
+        """Return a request that says what the old commit said where nothing else is said.
+
+        What mvcs itself measured of the old files is not said of others: those that are recorded `anew`.
+        """
+        commit = self.old.commit
+        known = dict(commit.metrics)
+        if anew and commit.goal(METRIC) is not None:
+            known.pop(METRIC, None)
+        return CommitRequest(
+            commit.message if message is None else message,
+            commit.author if author is None else author,
+            commit.step if step is None else step,
+            known | dict(self.session.later(self.old.id)),
+        )
+
+    def with_metrics(self, request: CommitRequest, metrics: Mapping[str, float]) -> CommitRequest:
+        """Return the request with these metrics as well."""
+        return replace(request, metrics={**request.metrics, **metrics})
+
+    def carried(self, origin: Origin) -> Origin:
+        """Return where files come from; what the old commit continued from stays known."""
+        before = self.old.commit.restored_from
+        if origin.restored_from is not None or before is None:
+            return origin
+        with suppress(MvcsError):
+            return replace(origin, restored_from=self.session.graph.load(before, None))
+        return origin
+
+    def reworded(self, request: CommitRequest) -> tuple[CommitRequest, KeptFiles]:
+        """Return what says the old commit anew, and keeps all it has."""
+        tree = open_reading(self.session.reader(), self.old, self.session.progress).tree
+        commit = self.old.commit
+        provenance = {name: str(value) for name, value in commit.provenance}
+        return replace(request, rewords=commit, provenance=provenance), KeptFiles(tree, self.old)
+
+    def taken(self, kept: KeptFiles) -> Taken:
+        """Return what is known of the files in the folder, which stay as they are."""
+        index, top = Index.of(self.session), self.session.require_top()
+        paths = [entry.path for entry in kept.tree.files or ()]
+        settled = [path for path in paths if index.untouched(top, path, self.old.id.hex())]
+        return Taken(Captured((), files=()), index, Origin(), kept, (), tuple(settled))
+
+    def notes(self) -> list[str]:
+        """Say where the old commit was seen that others may go on from."""
+        session, names = self.session, []
+        for name, record in session.refs.survey(REMOTES).told(session.progress.note).items():
+            with suppress(MvcsError):  # what is damaged is reported by what needs it
+                tip = session.graph.load(record.target, record.pack) if record.target else None
+                if tip is not None and session.graph.is_ancestor(self.old.id, tip):
+                    names.append(name)
+        if not names:
+            return []
+        remote = names[0].partition("/")[0]
+        seen = f"{short_id(self.old.id)} was pushed to {', '.join(names)}, and others may continue from it"
+        return [f"{seen}; 'mvcs push {remote} --force' puts the new one in its place"]
