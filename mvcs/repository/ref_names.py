@@ -7,7 +7,6 @@ from mvcs.errors import ConflictError
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, short_id
 from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name, missing_ref_error
-from mvcs.repository.opened_commit import looked_at, open_for
 from mvcs.repository.session import Session
 from mvcs.retention import has_exact_layer
 
@@ -48,6 +47,8 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
 def note_dropped(session: Session, name: str, revision: Revision) -> None:
     """Say that what was given a name restores as quantized values alone, or not at all."""
     if session.dropped.get(revision.id):
+        from mvcs.repository.opened_commit import looked_at, open_for
+
         info = looked_at(session, open_for(session, revision, exact=False, tell=False))
         session.progress.note(
             f"the data of {short_id(revision.id)} were dropped and are still there: "
