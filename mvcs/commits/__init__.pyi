@@ -1,17 +1,14 @@
 from .before.snap_back import SNAP_BACK_REASON
 from .committer import Committer, LayerWriters, nothing_new_error, says_nothing_more
 from .describe import MOMENTS_REST, WEIGHTS_REST
-from .kept_files import KeptFiles
 from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
-from .plan.file_selection import Selection, SelectionRules
-from .plan.moment_kinds import NO_SUCH_MOMENT
-from .plan.optimizer_states import KEPT_EXACTLY
+from .plan.anatomy import KEPT_EXACTLY
+from .plan.file_selection import KeptFiles, Selection, SelectionRules
+from .plan.treatments import NO_SUCH_MOMENT
 from .publication import KeptBesideError, Publication, reflog_message
 from .request import BranchPosition, CommitRequest, MadeCommit, Mechanisms, step_number
-from .trials.files import FilesTrial
-from .trials.lattice_steps import LatticeTrial
+from .trials.lattice_steps import FilesTrial, LatticeTrial, RestoredValues
 from .trials.published.code_tables import TableTrial, table_settings
-from .trials.restored_values import RestoredValues
 
 __all__ = [
     "FIRST_MOMENT",

@@ -19,10 +19,9 @@ from mvcs.commits.describe import (
     resting_notes,
     uncompressed_notes,
 )
-from mvcs.commits.kept_files import KeptFiles
-from mvcs.commits.leaves.stored_leaf import ExactLeaves
-from mvcs.commits.leaves.stored_tree import Workers, store_tree
+from mvcs.commits.leaves.stored_tree import ExactLeaves, Workers, store_tree
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.commits.plan.file_selection import KeptFiles
 from mvcs.commits.request import ALL, BranchPosition, CommitRequest, MadeCommit, Mechanisms
 from mvcs.commits.thread_time import PoolTime
 from mvcs.config import MAX_TENSOR_ERROR

@@ -9,9 +9,9 @@ from mvcs.checkpoint import GRADIENTS, GROUPS, METADATA_KEY, MODELS, STATE, Capt
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.leaves.given_leaf import CLASSES
+from mvcs.commits.leaves.coded_tensor import CLASSES
 from mvcs.commits.leaves.tensor_errors import NAMED_CLASSES
-from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
+from mvcs.commits.plan.treatments import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
 from mvcs.errors import some_of
@@ -283,27 +283,13 @@ def proves_exact(parent: Tree | None, tree: Tree, *, nothing_left: bool) -> bool
         tree: what was stored.
         nothing_left: whether no lossy values left the store.
     """
-    if nothing_left and (tree.leaves or tree.files is not None):
-        return brings_no_tensor(parent, tree)
-    return brings_nothing(parent, tree)
-
-
-def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
-    """Tell whether all of a tree had been handed over to the parent, bit for bit.
-
-    Tensors and blobs may stand elsewhere under other names; numbers and text stand where the parent has them.
-
-    Args:
-        parent: what the parent holds, or nothing.
-        tree: what was stored.
-    """
-    return brings_no_tensor(parent, tree) and _contents(tree) <= (_contents(parent) if parent else set())
-
-
-def brings_no_tensor(parent: Tree | None, tree: Tree) -> bool:
-    """Tell whether every tensor had been handed over to the parent, whatever stands beside them."""
     known = {leaf.handed_over for leaf in parent.leaves} if parent else set()
-    return all(leaf.handed_over in known for leaf in tree.leaves)
+    if any(leaf.handed_over not in known for leaf in tree.leaves):
+        return False
+    if nothing_left and (tree.leaves or tree.files is not None):
+        return True
+    # Blobs may stand elsewhere under other names; numbers and text stand where the parent has them.
+    return _contents(tree) <= (_contents(parent) if parent else set())
 
 
 def _contents(tree: Tree) -> set[object]:

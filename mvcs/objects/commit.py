@@ -86,13 +86,16 @@ class Commit:
     @property
     def moment_tiers(self) -> dict[str, str]:
         """The tier of each optimizer by its name, where they differ; what is hostile tells nothing."""
-        text = dict(self.provenance).get(TIERS_KEY)
+        return {name: tier for name, tier in self.table(TIERS_KEY).items() if isinstance(tier, str)}
+
+    def table(self, key: str) -> dict[str, object]:
+        """Return the JSON object in the provenance under a key; what is hostile, or not there, is empty."""
+        text = dict(self.provenance).get(key)
         try:
             found = json.loads(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             found = None
-        pairs = found.items() if isinstance(found, dict) else ()
-        return {name: tier for name, tier in pairs if isinstance(tier, str)}
+        return found if isinstance(found, dict) else {}
 
     def encode(self) -> bytes:
         """Return the canonical content: an array of the fields in the order above.

@@ -3,7 +3,7 @@
 import torch
 
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.commits.plan.copies import masters
+from mvcs.commits.plan.anatomy import masters
 
 
 def found(state):

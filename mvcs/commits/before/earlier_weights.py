@@ -12,7 +12,7 @@ import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.plan.moment_kinds import MomentTiers
+from mvcs.commits.plan.treatments import MomentTiers
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.memory import Budget, Use

@@ -5,16 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.commits.before.snap_back import SnapBack
-from mvcs.commits.leaves.coded_tensor import CodedTensor, Coder, Parts
-from mvcs.commits.leaves.given_leaf import GivenLeaf
-from mvcs.commits.leaves.stored_leaf import BoundedLeaves, ExactLeaves, Stored
+from mvcs.commits.leaves.coded_tensor import CodedTensor, Coder, GivenLeaf, Parts, worthwhile
+from mvcs.commits.leaves.stored_tree import BoundedLeaves, ExactLeaves, Stored
 from mvcs.commits.leaves.tensor_errors import TensorErrors
-from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
-from mvcs.commits.plan.treatments import Planned, Treatment, plan
-from mvcs.commits.quantizers.bare import absent, constant, derived
-from mvcs.commits.quantizers.chosen import Codings
+from mvcs.commits.plan.treatments import MomentKinds, MomentTiers, Planned, Treatment, plan
+from mvcs.commits.quantizers.chosen import Codings, absent, constant, derived
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects import Leaf, Path, QuantizedTensor
+from mvcs.objects import Absent, Leaf, Path, QuantizedTensor
 from mvcs.quantize import Coding, RestoredTensor
 
 _FIRST_MOMENTS = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
@@ -59,26 +56,20 @@ class Refinement:
         too_far = False
         while coding is not None:
             made = self.coder.coded(given, parts, coding)
-            if not made.is_worthwhile:
+            if not worthwhile(given.leaf, made.chunks):
                 break
             excess = self.errors.excess(made.errors, coding.parameters, before, given.kind)
             if excess <= 1 and self._keeps_progress(given, made, refined=coding is not asked):
-                self._note_refined(given, too_far=too_far)
+                if too_far:
+                    self.errors.note(self.errors.refined, given.leaf.path)
                 return made
             too_far |= excess > 1
             coding = self.codings.finer(given.leaf, asked, coding, excess, before)
-        self._note_exact(given, too_far=too_far, exhausted=coding is None)
-        return None
-
-    def _note_refined(self, given: GivenLeaf, *, too_far: bool) -> None:
         if too_far:
-            self.errors.note_refined(given.leaf.path)
-
-    def _note_exact(self, given: GivenLeaf, *, too_far: bool, exhausted: bool) -> None:
-        if too_far:
-            self.errors.note_exact(given.leaf.path)
-        elif exhausted and self.snap_back is not None:
+            self.errors.note(self.errors.exact, given.leaf.path)
+        elif coding is None and self.snap_back is not None:
             self.snap_back.note_exact()
+        return None
 
     def _keeps_progress(self, given: GivenLeaf, made: CodedTensor, *, refined: bool) -> bool:
         """Tell whether progress since a lossy restore survives a tensor's codes."""
@@ -178,7 +169,8 @@ class BoundedGroups:
         leaf, done[item.index] = self.bounded.store(given, coded)
         if item.index in self._followed:
             self.weights[item.index] = done[item.index].tensor
-        self.errors.note(given.kind, given.leaf.path, coded.errors, left_out=coded.is_left_out)
+        is_left_out = isinstance(coded.coding.parameters, Absent)
+        self.errors.add(given.kind, given.leaf.path, coded.errors, left_out=is_left_out)
         return leaf
 
     @cached_property
@@ -199,23 +191,21 @@ class BoundedGroups:
         if asked is not None:
             return self.refinement.of(given, asked)
         if given.leaf.path in self.beyond and given.treatment is not Treatment.EXACT:
-            self.errors.note_exact(given.leaf.path)
+            self.errors.note(self.errors.exact, given.leaf.path)
         elif given.leaf.path in self.codings.on_grid:
-            self.errors.note_on_grid(given.leaf.path)
+            self.errors.note(self.errors.on_grid, given.leaf.path)
         return None
 
     def asked(self, given: GivenLeaf) -> Coding | None:
         """Return how the settings quantize a leaf; None keeps it exactly."""
         if given.treatment is Treatment.EXACT:
             return None
-        found = constant(given.leaf) or self._left_out(given)
+        found = constant(given.leaf)
+        if found is None and given.moments.leaves_out_first and given.treatment in _FIRST_MOMENTS:
+            found = absent(given.leaf)
         if found is not None or given.leaf.path in self.beyond:
             return found
         return self._coding(given)
-
-    def _left_out(self, given: GivenLeaf) -> Coding | None:
-        leaves_out = given.moments.leaves_out_first and given.treatment in _FIRST_MOMENTS
-        return absent(given.leaf) if leaves_out else None
 
     def _coding(self, given: GivenLeaf) -> Coding | None:
         codings = self.codings
@@ -230,9 +220,8 @@ class BoundedGroups:
             return makers[given.treatment](given)
         if given.treatment is Treatment.VARIANCE:
             return codings.moments.variance(given.leaf)
-        return None if given.source is None else self._beside(given, given.source)
-
-    def _beside(self, given: GivenLeaf, source: RestoredTensor) -> Coding | None:
+        if given.source is None:
+            return None
         if given.treatment is Treatment.COPY:
-            return derived(given.leaf, source)
-        return self.codings.moments.first(given, source)
+            return derived(given.leaf, given.source)
+        return codings.moments.first(given, given.source)

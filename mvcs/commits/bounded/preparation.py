@@ -13,11 +13,11 @@ from mvcs.commits.before.parent import ParentCodes, frozen_steps
 from mvcs.commits.before.snap_back import SnapBack, guard_of
 from mvcs.commits.bounded.groups import BoundedGroups, Refinement
 from mvcs.commits.leaves.coded_tensor import Coder, Surroundings
-from mvcs.commits.leaves.stored_leaf import BoundedLeaves, ExactLeaves
+from mvcs.commits.leaves.stored_tree import BoundedLeaves, ExactLeaves
 from mvcs.commits.leaves.tensor_errors import TensorErrors
-from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
+from mvcs.commits.plan.treatments import MomentKinds, MomentTiers
 from mvcs.commits.quantizers.chosen import Codings, MomentCodings
-from mvcs.commits.quantizers.published.importance import importance_of
+from mvcs.commits.quantizers.published.code_tables import importance_of
 from mvcs.commits.request import ALL, Mechanisms
 from mvcs.history import Revision
 from mvcs.objects import Path

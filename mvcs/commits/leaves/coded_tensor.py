@@ -1,4 +1,4 @@
-"""A tensor in codes: its chunks read, quantized near the parent's, and measured; nothing is stored."""
+"""A leaf as it comes to be stored: one value with all that its codes need."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.earlier_weights import EarlierWeights, Momentum
 from mvcs.commits.before.parent import ParentCodes
-from mvcs.commits.leaves.given_leaf import GivenLeaf
+from mvcs.commits.leaves.tensor_errors import FIRST_MOMENT, SECOND_MOMENT
+from mvcs.commits.plan.treatments import Treatment
 from mvcs.delta import rescale_codes
 from mvcs.objects import (
     MAX_BARE,
-    Absent,
     Digest,
     Lattice,
+    Leaf,
     QuantizedTensor,
     chunk_count,
     element_count,
@@ -26,13 +27,51 @@ from mvcs.quantize import (
     Floats,
     LatticeCoding,
     LatticeContext,
+    MomentsConfig,
     ProgressSums,
+    RestoredTensor,
     errors_of,
     measure_progress,
     to_float32,
 )
 
+CLASSES = {
+    Treatment.WEIGHT: "weight",
+    Treatment.COPY: "weight",
+    Treatment.FINE: "small",
+    Treatment.VARIANCE: "small",
+    Treatment.SECOND: SECOND_MOMENT,
+    Treatment.FIRST: FIRST_MOMENT,
+    Treatment.MOMENTUM: FIRST_MOMENT,
+    Treatment.ITERATE: FIRST_MOMENT,
+}
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
+
+
+@dataclass(frozen=True)
+class GivenLeaf:
+    """One leaf of a bounded commit.
+
+    Attributes:
+        leaf: what was handed over.
+        treatment: what is done with it.
+        base: the parent's leaf of its path, dtype and shape; None where there is none.
+        source: what the leaf that it refers to restores to; None where it refers to none, or that is exact.
+        moments: what is kept of moments of its optimizer.
+        beside: the codes of the weight that it is an average of, where it has none yet to be stored near.
+    """
+
+    leaf: CapturedLeaf
+    treatment: Treatment
+    base: Leaf | None = None
+    source: RestoredTensor | None = None
+    moments: MomentsConfig = MomentsConfig.RESUME
+    beside: QuantizedTensor | None = None
+
+    @property
+    def kind(self) -> str:
+        """The class that its errors count for."""
+        return CLASSES[self.treatment]
 
 
 @dataclass(frozen=True)
@@ -107,16 +146,6 @@ class CodedTensor:
         for index, (part, old) in enumerate(zip(self.parts, before, strict=True)):
             sums += progress(self.parts.leaf, self.coding, self.chunks[index], index, part, old)
         return sums
-
-    @property
-    def is_left_out(self) -> bool:
-        """Whether none of its values are kept, on purpose."""
-        return isinstance(self.coding.parameters, Absent)
-
-    @property
-    def is_worthwhile(self) -> bool:
-        """Whether the codes may stand for the tensor."""
-        return worthwhile(self.parts.leaf, self.chunks)
 
 
 @dataclass(frozen=True)

@@ -78,27 +78,18 @@ class TensorErrors:
         """The limit for moments."""
         return max(min(_FOR_MOMENTS * self.most, _NEARLY_ZEROS), self.most)
 
-    def note(self, kind: str, path: Path, sums: ErrorSums, *, left_out: bool = False) -> None:
+    def add(self, kind: str, path: Path, sums: ErrorSums, *, left_out: bool = False) -> None:
         """Take down a tensor as it is stored."""
         with self._lock:
             self.sums[kind].append(sums)
             if not left_out:
-                self.worst[kind] = _worse(self.worst.get(kind), (sums.relative, dotted(path)))
+                found = sums.relative, dotted(path)
+                self.worst[kind] = min(self.worst.get(kind, found), found, key=_order)
 
-    def note_refined(self, path: Path) -> None:
-        """Take down that a tensor got a finer coding than was asked for."""
+    def note(self, tensors: list[str], path: Path) -> None:
+        """Take down a tensor that is kept otherwise than asked for, in one of the lists of such."""
         with self._lock:
-            self.refined.append(dotted(path))
-
-    def note_exact(self, path: Path) -> None:
-        """Take down that a tensor is kept exactly instead."""
-        with self._lock:
-            self.exact.append(dotted(path))
-
-    def note_on_grid(self, path: Path) -> None:
-        """Take down that a tensor is kept exactly, since its type has no finer values than its codes."""
-        with self._lock:
-            self.on_grid.append(dotted(path))
+            tensors.append(dotted(path))
 
     def to_fields(self) -> Iterator[tuple[str, Pairs]]:
         """Yield what the commit records beside the sums."""
@@ -130,10 +121,6 @@ class TensorErrors:
 def dotted(path: Path) -> str:
     """Return a path as people read it."""
     return ".".join(map(str, path))
-
-
-def _worse(one: tuple[float, str] | None, other: tuple[float, str]) -> tuple[float, str]:
-    return other if one is None else min(one, other, key=_order)
 
 
 def _order(found: tuple[float, str]) -> tuple[float, str]:

@@ -1,24 +1,38 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Final
 
 import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.parent import ParentCodes
-from mvcs.commits.leaves.given_leaf import GivenLeaf
+from mvcs.commits.leaves.coded_tensor import GivenLeaf
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
 from mvcs.commits.quantizers.leaf_values import LeafValues, scales
-from mvcs.commits.quantizers.published.code_tables import Tables
-from mvcs.commits.quantizers.published.importance import Importance
-from mvcs.commits.quantizers.refined import finer_lattice, finer_root
-from mvcs.objects import Commit, DType, Leaf, LogLattice, Path, RootLattice, chunk_elements, element_count
+from mvcs.commits.quantizers.published.code_tables import Importance, Tables
+from mvcs.objects import (
+    STEPS_PER_OCTAVE,
+    Absent,
+    Commit,
+    Constant,
+    Derived,
+    DType,
+    Leaf,
+    LogLattice,
+    Path,
+    RootLattice,
+    chunk_elements,
+    element_count,
+)
 from mvcs.quantize import (
     LOG_SCALES,
     STEADY_RATIO,
+    BareCoding,
     Coding,
     KMeansConfig,
     LatticeCoding,
@@ -46,6 +60,8 @@ _FINE_MOMENTUM_STEP, _FEW_VALUES = 1.0, 4096  # of so few values, which take nex
 _ITERATE_STEP = 0.25  # the same unit; twice of it cost no more either
 _VARIANCE_SCALE = 16
 _FINEST_SMALL = 1 / 256  # the finest step of small tensors that goes with the finest log lattice
+REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tensor is kept exactly
+_COARSEST_ROOT = 0.5  # of the root of the second moment, for a first one that was kept as its sign
 
 
 @dataclass(frozen=True)
@@ -226,7 +242,13 @@ class Codings:
     def _weighed(self, weights: Sequence[tuple[CapturedLeaf, Leaf | None]]) -> list[Weighed]:
         found, parts = scales([leaf for leaf, _ in weights]), self.parts or {}
         return [
-            Weighed(leaf, scale, _was_coded(base), leaf.path in self.frozen, parts.get(leaf.path))
+            Weighed(
+                leaf,
+                scale,
+                was_coded=base is not None and base.exact is not None,
+                is_frozen=leaf.path in self.frozen,
+                part=parts.get(leaf.path),
+            )
             for (leaf, base), scale in zip(weights, found, strict=True)
         ]
 
@@ -367,10 +389,6 @@ class Codings:
         return None
 
 
-def _was_coded(base: Leaf | None) -> bool:
-    return base is not None and base.exact is not None
-
-
 def _step(target: float, parent: int | None) -> int | None:
     """Return the step byte near a target; None where no step is as fine."""
     return steady_step(target, parent) if target * STEADY_RATIO >= step_value(0) else None
@@ -391,3 +409,61 @@ def _keeps_zeros_apart(part: memoryview, dtype: DType, grid: LogGrid, start: int
     was, now = (np.frombuffer(data, pattern) == 0 for data in (part, restored))
     known = (values >= 0) & np.isfinite(values) & np.isfinite(to_float32(restored, dtype.name))
     return bool(known.all() and np.array_equal(was, now))
+
+
+def absent(leaf: CapturedLeaf) -> Coding:
+    """Return the coding of a tensor whose values are left out."""
+    return BareCoding(Absent(), leaf.dtype, lambda _, count: bytes(count * leaf.dtype.itemsize))
+
+
+def constant(leaf: CapturedLeaf) -> Coding | None:
+    """Return the coding of a tensor whose elements are all the same, bit for bit; None for others."""
+    width, element = leaf.dtype.itemsize, b""
+    for part in leaf.views():
+        element = element or bytes(part[:width])
+        if part[:width] != element or part[-width:] != element or part[width:] != part[:-width]:
+            return None
+    if not element:
+        return None
+    return BareCoding(Constant(element), leaf.dtype, lambda _, count: element * count)
+
+
+def derived(leaf: CapturedLeaf, master: RestoredTensor) -> Coding:
+    """Return the coding of a tensor that is another one's values, rounded."""
+    form = Derived(master.tensor)
+    return BareCoding(form, leaf.dtype, lambda index, _: from_float32(master.floats(index), leaf.dtype.name))
+
+
+def finer_lattice(
+    coding: LatticeCoding, excess: float, coarsest: int, before: int | None = None
+) -> LatticeCoding | None:
+    """Return a coding with a finer step, or without hysteresis; None where there is none.
+
+    Args:
+        coding: what loses too much.
+        excess: how far off its values are, over what they may be; of 1 and less only their moves are lost,
+            which hysteresis alone may do.
+        coarsest: the step byte that was asked for.
+        before: the one that the parent was refined to, which comes first; None where it was not.
+    """
+    coding = replace(coding, keeps=False)
+    if excess <= 1 and coding.hysteresis:
+        return replace(coding, hysteresis=0.0)
+    step = coding.step - (_finer_by(excess, STEPS_PER_OCTAVE) if excess > 1 else STEPS_PER_OCTAVE)
+    if before is not None and excess > 1 and before < coding.step:
+        step = before
+    return replace(coding, step=step) if step >= max(coarsest - STEPS_PER_OCTAVE * REFINEMENTS, 0) else None
+
+
+def finer_root(coding: RootCoding, excess: float, asked: RootCoding) -> RootCoding | None:
+    """Return a coding of a first moment with steps instead of signs, or with finer steps; None for none."""
+    coarsest = lattice_step(1.0, _COARSEST_ROOT) if asked.signs else asked.parameters.step
+    step = coarsest if coding.signs else coding.parameters.step - STEPS_PER_OCTAVE * _finer_by(excess, 1)
+    if step < max(coarsest - STEPS_PER_OCTAVE * REFINEMENTS, 0):
+        return None
+    return replace(coding, parameters=RootLattice(step, coding.parameters.root), signs=False)
+
+
+def _finer_by(excess: float, steps: int) -> int:
+    """Return how many steps, of so many an octave, finer one has to be at least, if errors are as large."""
+    return max(math.ceil(steps * math.log2(excess)), 1) if excess < math.inf else steps * REFINEMENTS

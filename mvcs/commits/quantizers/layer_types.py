@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -87,20 +87,13 @@ def unnumbered(name: str) -> str:
 
 def remembered(before: Commit | None) -> Mapping[str, Sequence[int]]:
     """Read what `to_fields` gave, from a commit that may be hostile; nothing of it is an error."""
-    text = dict(before.provenance).get(PROVENANCE) if before is not None else None
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        found = None
-    return dict(_usable(found)) if isinstance(found, dict) else {}
-
-
-def _usable(found: dict[str, object]) -> Iterator[tuple[str, list[int]]]:
-    for name, groups in found.items():
-        if isinstance(groups, list) and all(
-            type(group) is int and _NONE <= group < len(groups) for group in groups
-        ):
-            yield name, groups
+    found = {} if before is None else before.table(PROVENANCE)
+    return {
+        name: groups
+        for name, groups in found.items()
+        if isinstance(groups, list)
+        and all(type(group) is int and _NONE <= group < len(groups) for group in groups)
+    }
 
 
 def _before(name: str, found: Sequence[Weighed], known: Mapping[str, Sequence[int]]) -> Sequence[int]:

@@ -1,17 +1,23 @@
 """The values of a leaf for quantizers to look at: all of them, chunk by chunk, or a sketch."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint import CapturedLeaf
-from mvcs.objects import element_count
-from mvcs.quantize import Floats, Scale, Sketch, to_float32
+from mvcs.checkpoint import CapturedLeaf, Parameter
+from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.objects import Path, element_count
+from mvcs.quantize import Floats, Scale, Sketch, sample_of, to_float32
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
 _FEW = 1 << 12  # values that are sorted sooner than all buckets are looked at
+# Averages of squared gradients, then of gradients, which are noise for the most part.
+_SQUARES: Final = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum")
+_GRADIENTS: Final = ("momentum_buffer", "exp_avg")
 
 
 @dataclass(frozen=True)
@@ -31,21 +37,14 @@ def scales(leaves: Sequence[CapturedLeaf]) -> list[Scale]:
     Of others it is evenly spaced runs that count, a million values a chunk.
     """
     is_few = [element_count(leaf.shape) <= _FEW for leaf in leaves]
-    few = [_joined(leaf) for leaf, found in zip(leaves, is_few, strict=True) if found]
+    few = [
+        np.concatenate([np.zeros(0, np.float32), *LeafValues(leaf)])
+        for leaf, found in zip(leaves, is_few, strict=True)
+        if found
+    ]
     scale_of_few = iter(Scale.of_few(few))
     pairs = zip(leaves, is_few, strict=True)
-    return [next(scale_of_few) if found else Scale.of(_sampled(leaf)) for leaf, found in pairs]
-
-
-def _joined(leaf: CapturedLeaf) -> Floats:
-    return np.concatenate([np.zeros(0, np.float32), *LeafValues(leaf)])
-
-
-def _sampled(leaf: CapturedLeaf) -> Sketch:
-    sketch = Sketch()
-    for part in LeafValues(leaf):
-        sketch.add(_sample(part))
-    return sketch
+    return [next(scale_of_few) if found else Scale.of(sketched(leaf, _sample)) for leaf, found in pairs]
 
 
 def _sample(values: Floats) -> Floats:
@@ -57,9 +56,53 @@ def _sample(values: Floats) -> Floats:
     return np.ascontiguousarray(runs[::skipped])
 
 
-def sketched(leaf: CapturedLeaf) -> Sketch:
-    """Return the sketch of a tensor."""
+def sketched(leaf: CapturedLeaf, taken: Callable[[Floats], Floats] = lambda values: values) -> Sketch:
+    """Return the sketch of a tensor, or of what is taken of each chunk."""
     sketch = Sketch()
-    for part in leaf.views():
-        sketch.add(to_float32(part, leaf.dtype.name))
+    for values in LeafValues(leaf):
+        sketch.add(taken(values))
     return sketch
+
+
+def squared_gradients(anatomy: Anatomy) -> dict[Path, float]:
+    """Return the mean squared gradient of each weight tensor whose optimizer keeps an average of it.
+
+    It is the diagonal of the empirical Fisher information, up to one factor for all tensors of a run. For a
+    small error e the loss rises by about half the sum of Fisher information times e^2, where that stands for
+    the Hessian (LeCun, Denker and Solla, Optimal Brain Damage, NIPS 1989, section 2).
+    """
+    found, leaves = {}, anatomy.captured.leaves
+    for parameter in anatomy.parameters:
+        value = _mean_square(parameter, leaves)
+        if parameter.weight is not None and value is not None:
+            found[leaves[parameter.weight].path] = value
+    return found
+
+
+def filled(known: Mapping[Path, float], paths: Sequence[Path]) -> dict[Path, float]:
+    """Return a value for each path: those not known get the geometric mean of all; empty if none is known."""
+    logarithms = [math.log(known[path]) for path in paths if path in known]
+    if not logarithms:
+        return {}
+    typical = math.exp(math.fsum(logarithms) / len(logarithms))
+    return {path: known.get(path, typical) for path in paths}
+
+
+def _mean_square(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> float | None:
+    for name in (*_SQUARES, *_GRADIENTS):
+        index = parameter.leaves.get(name)
+        # Complex numbers, narrow floats and integers are codes or have no square of this kind.
+        if index is not None and leaves[index].dtype.quantizable:
+            value = _mean(leaves[index], squared=name in _GRADIENTS)
+            # Zero tells nothing: the tensor was frozen, or has not been trained yet.
+            return value if math.isfinite(value) and value > 0 else None
+    return None
+
+
+def _mean(leaf: CapturedLeaf, *, squared: bool) -> float:
+    total, count = 0.0, 0
+    for part in leaf.views():
+        values = sample_of(part, leaf.dtype).astype(np.float64)
+        total += float((values * values if squared else values).sum())
+        count += values.size
+    return total / count if count else 0.0

@@ -9,14 +9,15 @@ from itertools import groupby, islice, repeat
 
 import numpy as np
 
-from mvcs.checkpoint import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, Stamp
 from mvcs.commits.before.earlier_weights import EarlierWeights
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.leaves.coded_tensor import progress, rescaled, worthwhile
-from mvcs.commits.leaves.given_leaf import GivenLeaf
+from mvcs.commits.leaves.coded_tensor import GivenLeaf, progress, rescaled, worthwhile
 from mvcs.commits.plan.treatments import Planned, Treatment
-from mvcs.commits.quantizers.fisher import filled, squared_gradients
-from mvcs.commits.trials.restored_values import RestoredValues, restored_values
+from mvcs.commits.quantizers.chosen import constant
+from mvcs.commits.quantizers.leaf_values import filled, squared_gradients
+from mvcs.delta import Buffer
+from mvcs.errors import ConflictError
 from mvcs.objects import Lattice, Leaf, Path, element_count
 from mvcs.quantize import (
     Coded,
@@ -30,11 +31,84 @@ from mvcs.quantize import (
     ProgressSums,
     QuantizerConfig,
     errors_of,
+    from_float32,
     sample_of,
+    to_float32,
 )
+from mvcs.search import Evaluation
 from mvcs.store import payload_bytes
 
+_TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
+
+
+@dataclass(frozen=True)
+class RestoredValues(Mapping[Path, Floats]):
+    """Restored values of leaves by path, float32 and flat, each made when it is asked for.
+
+    A leaf that would be kept exactly has its own values.
+    """
+
+    _bounded: BoundedGroups
+    _items: Mapping[Path, tuple[Planned, Planned]]  # what is done with a leaf, and with the one it copies
+
+    def __len__(self) -> int:
+        """Return how many leaves there are."""
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Path]:
+        """Yield the paths."""
+        return iter(self._items)
+
+    def leaf(self, path: Path) -> CapturedLeaf:
+        """Return what was captured there."""
+        return self._bounded.keeper.anatomy.captured.leaves[self._items[path][0].index]
+
+    def __getitem__(self, path: Path) -> Floats:
+        """Return the values of a leaf; those of a low-precision copy are its master's, not rounded yet."""
+        _, item = self._items[path]
+        leaf = self._bounded.keeper.anatomy.captured.leaves[item.index]
+        parts = list(leaf.views())
+        floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
+        return np.concatenate(floats) if floats else np.zeros(0, np.float32)
+
+    def content(self, path: Path) -> bytes:
+        """Return the bytes of a leaf as a checkout gives them: in its own dtype, copies rounded."""
+        planned, item = self._items[path]
+        leaf = self._bounded.keeper.anatomy.captured.leaves[item.index]
+        parts = list(leaf.views())
+        restored = self._restored(item, leaf, parts)
+        if planned is item:
+            return b"".join(map(bytes, restored))
+        copy = self.leaf(path)
+        if restored is parts or constant(copy):
+            return bytes(copy.source.read())
+        return b"".join(from_float32(to_float32(part, leaf.dtype.name), copy.dtype.name) for part in restored)
+
+    def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
+        coded = self._bounded.coded(self._bounded.given(item))
+        return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
+
+
+def restored_values(bounded: BoundedGroups) -> RestoredValues:
+    """Return what a commit would restore of all quantized leaves but moments."""
+    items = {
+        bounded.keeper.anatomy.captured.leaves[item.index].path: (
+            item,
+            group[0] if item.source is not None else item,
+        )
+        for group in bounded.groups()
+        for item in group
+        if item.treatment in _TRIED
+    }
+    return RestoredValues(bounded, items)
+
+
+def _restored(
+    coding: Coding, chunks: list[Coded], parts: list[memoryview], leaf: CapturedLeaf
+) -> Iterator[Buffer]:
+    for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
+        yield coding.restore(chunk, index, part.nbytes // leaf.dtype.itemsize)
 
 
 @dataclass(frozen=True)
@@ -303,3 +377,44 @@ def stored_bytes(codes: list[Coded], olds: list[Codes | None]) -> int:
     exceptions = sum(len(each.exceptions) for each in codes)
     near = (None if old is None else old.view(np.uint8) for old in olds)
     return exceptions + payload_bytes(zip((each.codes for each in codes), near, strict=True))
+
+
+@dataclass(frozen=True)
+class FilesTrial:
+    """A trial of files, which a commit of the same files can be held to.
+
+    Attributes:
+        trial: what settings would make of them.
+        parent: the commit that theirs would continue, in hexadecimal; "" for none.
+        stored: tells how many bytes a commit with some settings would take that records an evaluation, its
+            exact layer left out: it is made and kept nowhere.
+        parts: see `CommitRequest`.
+    """
+
+    trial: LatticeTrial
+    parent: str
+    stored: Callable[[QuantizerConfig, Evaluation], int]
+    parts: Mapping[Path, str] | None = None
+
+    @property
+    def captured(self) -> Captured:
+        """The files, taken apart."""
+        return self.trial.captured
+
+    def require_same(self, captured: Captured) -> None:
+        """Refuse other files than those that were tried.
+
+        Raises:
+            ConflictError: one was written, added or removed since.
+        """
+        tried, now = _stamps(self.captured), _stamps(captured)
+        changed = sorted(path for path in {*tried, *now} if tried.get(path) != now.get(path))
+        if changed:
+            raise ConflictError(
+                f"'{changed[0]}' changed since it was tried: what was measured is not what is there",
+                hint="try again when nobody writes to it",
+            )
+
+
+def _stamps(captured: Captured) -> dict[str, Stamp]:
+    return {path: file.stamp for path, file in captured.origins.items()}

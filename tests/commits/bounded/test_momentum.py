@@ -11,7 +11,7 @@ from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.earlier_weights import Momentum
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.plan.moment_kinds import MomentTiers
+from mvcs.commits.plan.treatments import MomentTiers
 from mvcs.memory import Budget
 from mvcs.quantize import LatticeConfig, MomentsConfig
 

@@ -10,10 +10,8 @@ from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.known_optimizers import Moment
 from mvcs.checkpoint.roles import MOMENT_NAMES, Role, roles_of
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.plan.copies import masters
-from mvcs.commits.plan.moment_kinds import MomentKinds, MomentTiers
-from mvcs.commits.plan.treatments import Treatment, plan
+from mvcs.commits.plan.anatomy import Anatomy, masters
+from mvcs.commits.plan.treatments import MomentKinds, MomentTiers, Treatment, plan
 from mvcs.quantize import MomentsConfig
 
 

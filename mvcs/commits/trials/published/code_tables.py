@@ -10,7 +10,7 @@ from mvcs.commits.before.parent import ParentCodes
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.coded_tensor import CodedTensor
 from mvcs.commits.plan.treatments import Treatment
-from mvcs.commits.trials.restored_values import RestoredValues, restored_values
+from mvcs.commits.trials.lattice_steps import RestoredValues, restored_values
 from mvcs.delta import CodeChunks, CodeCoder, choose_codes
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.history import Revision

@@ -15,8 +15,7 @@ from torch import nn
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.quantizers.published.code_tables import Tables
-from mvcs.commits.quantizers.published.importance import importance_of
+from mvcs.commits.quantizers.published.code_tables import Tables, importance_of
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig
 
