@@ -205,7 +205,7 @@ def decode_residual(
     floating: bool,
     out: NDArray[np.uint8],
 ) -> None:
-    """Decode what `encode_residual` returned for the same base into `out`."""
+    """Decode what `encode_residual` returned for the same base into `out`, which may be the base."""
 
 def encode_planes(content: NDArray[np.uint8], width: int, floating: bool) -> NDArray[np.uint8]:
     """Encode words of `width` bytes (1, 2, 4 or 8) alone, as planes of bytes."""
@@ -240,7 +240,7 @@ def decode_rans_moves(
     counts: NDArray[np.uint64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Decode what `encode_rans_moves` returned for the same base into `out`."""
+    """Decode what `encode_rans_moves` returned for the same base into `out`, which may be the base."""
 
 def rescale(codes: NDArray[np.int16], old_step: int, new_step: int, out: NDArray[np.int16]) -> None:
     """Write codes of one step in another, ties to even, within -32767 .. 32767; -32768 stays."""

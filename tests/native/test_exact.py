@@ -70,6 +70,18 @@ def test_residuals_are_the_twins_bytes_and_come_back(chunk):
         assert decode_residual(payload, base, width, floating) == content
 
 
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("change", [0, 1e-3])
+def test_residuals_are_decoded_in_place_of_their_base(change):
+    random = np.random.default_rng(0)
+    base = random.standard_normal(70_001).astype("<f4")
+    content = base + random.standard_normal(base.size).astype("<f4") * np.float32(change)
+    out = base.copy().view(np.uint8)
+    payload = mvcs_native.encode_residual(content.view(np.uint8), out, 4, True)
+    mvcs_native.decode_residual(payload, out, 4, True, out)
+    assert out.tobytes() == content.tobytes()
+
+
 @st.composite
 def words_alone(draw):
     """Width, floating, content: each plane noise, constant, or skewed differently in different places."""

@@ -132,6 +132,18 @@ def test_every_level_writes_the_same_bytes_and_reads_them(width, share):
 
 
 @pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("share", [0, 0.001, 0.05, 0.7])
+@pytest.mark.parametrize(("width", "steps"), [(1, None), (2, None), (2, [(100, 101)])])
+def test_moves_are_decoded_in_place_of_their_base(width, steps, share):
+    codes, base = (array.astype(np.uint8 if width == 1 else "<i2") for array in lattice(50_003, share))
+    counts = as_counts([50_003])
+    out = base.copy().view(np.uint8)
+    payload = encode_moves(codes.tobytes(), base.tobytes(), width, counts, steps)
+    mvcs_native.decode_rans_moves(as_bytes(payload), out, width, counts, out)
+    assert out.tobytes() == codes.tobytes()
+
+
+@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("size", [4096, 70_000])
 def test_many_lanes_are_the_twins_bytes(size):
     codes, base = lattice(size, 0.3)

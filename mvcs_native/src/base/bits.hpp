@@ -54,16 +54,14 @@ class BitReader {
 
     // Makes at least 56 bits available. Past the end the stream reads as zeros, which finish() reports.
     void refill() {
-        if (next_ + 8 <= bytes_.size()) {
-            window_ |= load(next_) >> held_;
-            next_ += (63 - held_) >> 3;
-            held_ |= 56;
-            return;
+        const std::size_t byte = used_ / 8;
+        std::uint64_t word = 0;
+        if (byte + 8 <= bytes_.size()) {
+            std::memcpy(&word, bytes_.data() + byte, sizeof word);
+        } else if (byte < bytes_.size()) {
+            std::memcpy(&word, bytes_.data() + byte, bytes_.size() - byte);
         }
-        for (; held_ <= 56; held_ += 8, ++next_) {
-            const std::uint64_t byte = next_ < bytes_.size() ? bytes_[next_] : 0;
-            window_ |= byte << (56 - held_);
-        }
+        window_ = swapped(word) << used_ % 8;
     }
 
     // The next `length` bits, 1 to 32; together with skip() at most 56 bits between two refills.
@@ -71,41 +69,29 @@ class BitReader {
 
     void skip(unsigned length) {
         window_ <<= length;
-        held_ -= length;
+        used_ += length;
     }
 
     std::uint32_t take(unsigned length) {
-        const std::uint32_t value = length == 0 ? 0 : peek(length);
+        const auto value = static_cast<std::uint32_t>(window_ >> 1 >> (63 - length));  // of no bits, too
         skip(length);
         return value;
     }
 
     // How many bytes were used so far, for a stream that others follow; the spare bits of the last one are zero.
     std::size_t used_bytes() const {
-        const std::size_t used = next_ * 8 - held_;
-        require(used <= bytes_.size() * 8, "a bit stream ends early");
-        const auto spare = static_cast<unsigned>(-used % 8);
-        require(spare == 0 || (bytes_[used / 8] & ((1U << spare) - 1)) == 0, "spare bits are not zero");
-        return (used + 7) / 8;
+        require(used_ <= bytes_.size() * 8, "a bit stream ends early");
+        const auto spare = static_cast<unsigned>(-used_ % 8);
+        require(spare == 0 || (bytes_[used_ / 8] & ((1U << spare) - 1)) == 0, "spare bits are not zero");
+        return (used_ + 7) / 8;
     }
 
     // Accepts only a stream that was used up to its last byte and whose spare bits are zero.
     void finish() const {
-        const std::size_t used = next_ * 8 - held_;
-        const std::size_t available = bytes_.size() * 8;
-        require(used <= available, "a bit stream ends early");
-        require(available - used < 8, "a bit stream has bytes to spare");
-        const auto spare = static_cast<unsigned>(available - used);
-        require(spare == 0 || (bytes_.back() & ((1U << spare) - 1)) == 0, "spare bits are not zero");
+        require(used_bytes() == bytes_.size(), "a bit stream has bytes to spare");
     }
 
   private:
-    std::uint64_t load(std::size_t at) const {
-        std::uint64_t word;
-        std::memcpy(&word, bytes_.data() + at, sizeof word);
-        return swapped(word);
-    }
-
     static std::uint64_t swapped(std::uint64_t word) {
         word = (word & 0x00FF00FF00FF00FFULL) << 8 | (word >> 8 & 0x00FF00FF00FF00FFULL);
         word = (word & 0x0000FFFF0000FFFFULL) << 16 | (word >> 16 & 0x0000FFFF0000FFFFULL);
@@ -113,9 +99,8 @@ class BitReader {
     }
 
     Bytes bytes_;
-    std::size_t next_ = 0;
+    std::size_t used_ = 0;  // bits
     std::uint64_t window_ = 0;
-    unsigned held_ = 0;
 };
 
 inline std::size_t varint_size(std::size_t value) {

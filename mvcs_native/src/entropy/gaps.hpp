@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/members.hpp"
-#include "entropy/gaps_x86.hpp"
+#include "entropy/sets.hpp"
 #include "entropy/rans.hpp"
 
 namespace mvcs {
@@ -27,29 +27,20 @@ inline SplitGap split_gap(std::uint32_t gap) {
     return {symbol, rest_bits, value & ((1U << rest_bits) - 1)};
 }
 
-inline unsigned gap_rest_bits(unsigned symbol) { return symbol == 0 ? 0 : (symbol + 1) / 2 - 1; }
+// How many bits follow the symbol of a gap, and the gap without them.
+struct GapShape {
+    std::uint32_t rest_bits;
+    std::uint32_t least;
+};
 
-#ifdef MVCS_X86
-// Calls each(class, set, word) for every class and every whole word of elements, with the set of those of it; returns
-// how many elements that were. None where there are no vectors.
-template <class Each>
-std::size_t each_use(Bytes elements, std::size_t classes, Each each) {
-    if (active_level() == Level::portable) return 0;
-    const auto uses = active_level() == Level::avx512 ? avx512::uses : avx2::uses;
-    const std::size_t words = elements.size() / 64;
-    for (std::size_t word = 0; word < words; ++word) {
-        for (std::size_t c = 0; c < classes; ++c) {
-            each(c, uses(elements.data() + 64 * word, static_cast<std::uint8_t>(c)), word);
-        }
+inline constexpr auto gap_shapes = [] {
+    std::array<GapShape, gap_symbols> shapes{};
+    for (std::uint32_t symbol = 1; symbol < gap_symbols; ++symbol) {
+        const std::uint32_t rest_bits = (symbol + 1) / 2 - 1;
+        shapes[symbol] = {rest_bits, ((2U | ((symbol + 1) & 1U)) << rest_bits) - 1};
     }
-    return 64 * words;
-}
-#endif
-
-inline std::uint32_t gap_of(unsigned symbol, std::uint32_t rest) {
-    if (symbol == 0) return 0;
-    return ((2U | ((symbol + 1) & 1U)) << gap_rest_bits(symbol) | rest) - 1;
-}
+    return shapes;
+}();
 
 }  // namespace detail
 
@@ -88,25 +79,21 @@ class GapWriter {
     explicit GapWriter(std::size_t classes) : gaps_(classes), seen_(classes) {}
 
     void add(Bytes class_of, ConstFlagWords flags) {
-        std::size_t i = 0;
-#ifdef MVCS_X86
-        i = detail::each_use(class_of, gaps_.size(), [&](std::size_t c, std::uint64_t uses, std::size_t word) {
-            for (std::uint64_t set = flags[word] & uses; set != 0; set &= set - 1) {
-                const std::uint64_t before = (set & -set) - 1;
-                gaps_[c].push_back(seen_[c] + static_cast<std::uint32_t>(std::popcount(uses & before)));
-                uses &= ~(before | (set & -set));
-                seen_[c] = 0;
+        detail::with_sets([&]<class Sets>(Sets) MVCS_INLINE {
+            for (std::size_t c = 0; c < gaps_.size(); ++c) {
+                std::uint32_t seen = seen_[c];
+                detail::each_use<Sets>(class_of, c, [&](std::uint64_t uses, std::size_t word) MVCS_INLINE {
+                    for (std::uint64_t set = flags[word] & uses; set != 0; set &= set - 1) {
+                        const std::uint64_t before = (set & -set) - 1;
+                        gaps_[c].push_back(seen + static_cast<std::uint32_t>(std::popcount(uses & before)));
+                        uses &= ~(before | (set & -set));
+                        seen = 0;
+                    }
+                    seen += static_cast<std::uint32_t>(std::popcount(uses));
+                });
+                seen_[c] = seen;
             }
-            seen_[c] += static_cast<std::uint32_t>(std::popcount(uses));
         });
-#endif
-        for (; i < class_of.size(); ++i) {
-            const std::size_t c = class_of[i];
-            ++seen_[c];
-            if ((flags[i / 64] >> i % 64 & 1) == 0) continue;
-            gaps_[c].push_back(seen_[c] - 1);
-            seen_[c] = 0;
-        }
     }
 
     // How many flags are set in each class, then the symbols of all gaps, class by class, then their other bits.
@@ -145,76 +132,93 @@ class GapReader {
   public:
     // Of at most so many flags in all.
     GapReader(ByteReader& payload, std::size_t classes, std::size_t flags)
-        : classes_(classes), next_(max_tables), end_(max_tables) {
-        left_.fill(none);
+        : flags_(flags / 64 + 3 * classes), next_(classes), end_(classes) {
         std::vector<std::size_t> set(classes);
-        std::size_t all = 0;
         for (auto& count : set) {
             count = payload.varint();
-            require(count <= flags - all, "more flags are set than there are");
-            all += count;
+            require(count <= flags - size_, "more flags are set than there are");
+            size_ += count;
         }
-        gaps_.resize(all);
-        read_gaps(payload, set);
-        std::size_t start = 0;
-        for (std::size_t c = 0; c < classes; ++c) {
-            next_[c] = start;
-            end_[c] = start += set[c];
-            advance(c);
-        }
+        const Model model = take_model(payload, gap_symbols, classes);
+        Scratch<std::uint8_t> tables(size_);
+        std::size_t at = 0;
+        for (std::size_t c = 0; c < classes; at += set[c++]) std::fill_n(tables.data() + at, set[c], model.map[c]);
+        Scratch<std::uint8_t> symbols(size_);
+        take_uncertain_symbols(payload, tables.first(size_), model, symbols.first(size_));
+        set_flags(payload, set, symbols.first(size_));
     }
+
+    // How many flags are set.
+    std::size_t size() const { return size_; }
 
     void take(Bytes class_of, FlagWords out) {
         std::fill(out.begin(), out.end(), 0);
-        std::size_t i = 0;
-#ifdef MVCS_X86
-        i = detail::each_use(class_of, classes_, [&](std::size_t c, std::uint64_t uses, std::size_t word) {
-            auto count = static_cast<std::uint32_t>(std::popcount(uses));
-            for (; left_[c] < count; count = static_cast<std::uint32_t>(std::popcount(uses))) {
-                const std::uint64_t set = avx2::select(uses, left_[c]);
-                out[word] |= set;
-                uses &= ~(set | (set - 1));
-                advance(c);
+        detail::with_sets([&]<class Sets>(Sets) MVCS_INLINE {
+            for (std::size_t c = 0; c < next_.size(); ++c) {
+                const std::size_t end = end_[c];
+                std::size_t next = next_[c];
+                if (next == end) continue;
+                const std::uint64_t* const flags = flags_.data();
+                std::uint64_t* const found = out.data();
+                detail::each_use<Sets>(class_of, c, [&](std::uint64_t uses, std::size_t word) MVCS_INLINE {
+                    const std::uint64_t low = flags[next / 64] >> next % 64;
+                    const std::uint64_t high = flags[next / 64 + 1] << 1 << (63 - next % 64);
+                    found[word] |= Sets::deposit(low | high, uses);
+                    next = std::min(next + static_cast<std::size_t>(std::popcount(uses)), end);
+                });
+                next_[c] = next;
             }
-            left_[c] -= count;
         });
-#endif
-        for (; i < class_of.size(); ++i) {
-            if (left_[class_of[i]]-- != 0) continue;
-            out[i / 64] |= std::uint64_t{1} << i % 64;
-            advance(class_of[i]);
-        }
     }
 
     // Call after the last flag.
-    void finish() const {
-        for (const auto left : left_) require(left >= none - max_entry_codes, "a gap is longer than its class");
-    }
+    void finish() const { require(next_ == end_, "a gap is longer than its class"); }
 
   private:
-    static constexpr std::uint32_t none = 0xFFFFFFFF;  // more than all flags together use up
-
-    void read_gaps(ByteReader& payload, const std::vector<std::size_t>& set) {
-        const Model model = take_model(payload, gap_symbols, set.size());
-        std::vector<std::uint8_t> tables;
-        for (std::size_t c = 0; c < set.size(); ++c) tables.insert(tables.end(), set[c], model.map[c]);
-        std::vector<std::uint8_t> symbols(tables.size());
-        take_uncertain_symbols(payload, tables, model, symbols);
+    // The flags of each class from a new word on, with a word without any behind them.
+    void set_flags(ByteReader& payload, const std::vector<std::size_t>& set, Bytes symbols) {
         BitReader bits(payload.rest());
-        for (std::size_t i = 0; i < symbols.size(); ++i) {
-            bits.refill();
-            gaps_[i] = detail::gap_of(symbols[i], bits.take(detail::gap_rest_bits(symbols[i])));
+        std::size_t at = 0;
+        const std::uint8_t* symbol = symbols.data();
+        for (std::size_t c = 0; c < set.size(); ++c) {
+            next_[c] = at;
+            at = set_flags(bits, {symbol, set[c]}, at);
+            symbol += set[c];
+            end_[c] = at;
+            at = (at / 64 + 2) * 64;
         }
         payload.take(bits.used_bytes());
     }
 
-    void advance(std::size_t c) { left_[c] = next_[c] < end_[c] ? gaps_[next_[c]++] : none; }
+    // The flags of a class that begins at a bit; returns the bit behind its last one.
+    std::size_t set_flags(BitReader& from, Bytes symbols, std::size_t begin) {
+        at_active_level([&]() MVCS_INLINE {
+            BitReader bits = from;  // locals: words written could be those of the members
+            std::size_t at = begin;
+            std::size_t last = 0;
+            std::uint64_t word = 0;
+            std::uint64_t* const flags = flags_.data();
+            const std::size_t room = flags_.size();
+            for (const std::uint8_t symbol : symbols) {
+                const detail::GapShape shape = detail::gap_shapes[symbol];
+                bits.refill();
+                at += shape.least + bits.take(shape.rest_bits);
+                require(at / 64 + 2 < room, "a gap is longer than its class");
+                word = (word & -std::uint64_t{at / 64 == last}) | std::uint64_t{1} << at % 64;
+                last = at / 64;
+                flags[last] = word;
+                ++at;
+            }
+            from = bits;
+            begin = at;
+        });
+        return begin;
+    }
 
-    std::size_t classes_;
-    std::vector<std::uint32_t> gaps_;
+    std::size_t size_ = 0;
+    std::vector<std::uint64_t> flags_;
     std::vector<std::size_t> next_;
     std::vector<std::size_t> end_;
-    std::array<std::uint32_t, max_tables> left_;
 };
 
 }  // namespace mvcs

@@ -232,13 +232,13 @@ inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, boo
     });
 }
 
-// On an error `out` holds bytes of no meaning.
+// `out` may be the base. On an error it holds bytes of no meaning.
 inline void decode_residual(Bytes payload, Bytes base, std::size_t width, bool floating, MutableBytes out) {
     require(out.size() == base.size(), "a chunk and its base differ in length");
     detail::with_stored(width, [&]<class Stored>(Stored) {
         detail::check_words(out.size(), width);
         if (payload.empty()) {
-            std::copy(base.begin(), base.end(), out.begin());
+            if (base.data() != out.data()) std::copy(base.begin(), base.end(), out.begin());
             return;
         }
         require(!out.empty(), "no words have a payload");

@@ -133,19 +133,26 @@ std::size_t compress(CodeView<Kind> codes, ConstFlagWords flags, typename Kind::
     return found;
 }
 
-// The base with its moves, one for each flag that is set; 64 bytes behind the moves can be read.
+// Whether so few flags are set that they are found one by one rather than in vectors.
+inline bool few(std::size_t set, std::size_t flags) { return set < flags / 64; }
+
+// The base with its moves, one for each flag that is set; 64 bytes behind the moves can be read. `out` may be the base.
 template <class Kind>
-void apply_moves(CodeView<Kind> base, ConstFlagWords flags, const typename Kind::Code* moves, std::uint8_t* out) {
+void apply_moves(CodeView<Kind> base, ConstFlagWords flags, std::span<const typename Kind::Code> all,
+                 std::uint8_t* out) {
     using Code = typename Kind::Code;
+    const Code* moves = all.data();
     std::size_t done = 0;
 #ifdef MVCS_X86
-    if (active_level() == Level::avx512) {
+    if (active_level() == Level::avx512 && !(out == base.bytes() && few(all.size(), base.size()))) {
         const auto* next = reinterpret_cast<const std::uint8_t*>(moves);
         done = avx512::apply_moves<Kind>(base.bytes(), base.size(), flags.data(), next, out);
         moves = reinterpret_cast<const Code*>(next);
     }
 #endif
-    std::memcpy(out + done * sizeof(Code), base.bytes(done), (base.size() - done) * sizeof(Code));
+    if (out != base.bytes()) {
+        std::memcpy(out + done * sizeof(Code), base.bytes(done), (base.size() - done) * sizeof(Code));
+    }
     detail::each_set(flags, done, base.size(), [&](std::size_t i) {
         const Code code = moved<Kind>(base[i], *moves++);
         std::memcpy(out + i * sizeof code, &code, sizeof code);

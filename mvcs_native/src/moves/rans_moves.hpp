@@ -201,15 +201,14 @@ MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
     return MovesMode::gaps;
 }
 
-// The tables of the moves of a block, together; returns how many.
+// The tables of the moves of a block, together, unless there is but one; returns how many.
 template <class Kind>
 std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const std::vector<std::uint8_t>& rows,
-                             std::size_t start, std::size_t size, ConstFlagWords flags,
-                             std::array<std::uint8_t, block_symbols>& tables, std::uint8_t* out) {
-    if (active_level() == Level::avx512) {
+                             std::size_t start, std::size_t size, ConstFlagWords flags, bool few, std::uint8_t* out) {
+    if (active_level() == Level::avx512 && !few) {
+        std::array<std::uint8_t, block_symbols> tables;
         tables_of_block(base, members, rows, start, start + size, tables.data());
-        const CodeView<ByteCodes> looked_up(tables.data(), size);
-        return compress(looked_up, flags.subspan(start / 64, flag_words(size)), out);
+        return compress(CodeView<ByteCodes>(tables.data(), size), flags.subspan(start / 64, flag_words(size)), out);
     }
     std::uint8_t* next = out;
     members.each_part(start, start + size, [&](std::size_t member, std::size_t from, std::size_t to) {
@@ -219,42 +218,44 @@ std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const 
     return static_cast<std::size_t>(next - out);
 }
 
-// Which codes changed, block by block, and the tables of their moves; returns how many.
+// Which codes changed, block by block, and the tables of their moves.
 template <class Kind>
-std::size_t take_gaps(ByteReader& payload, CodeView<Kind> base, const Members& members,
-                      const std::vector<std::uint8_t>& move_rows, std::vector<std::uint64_t>& flags,
-                      Scratch<std::uint8_t>& move_tables) {
+Scratch<std::uint8_t> take_gaps(ByteReader& payload, CodeView<Kind> base, const Members& members, const Model& moves,
+                                std::vector<std::uint64_t>& flags) {
     const GapModel model = take_gap_model(payload, members.size() * Kind::buckets);
     const auto rows = rows_of<Kind>(model.map, members.size());
+    const auto move_rows = rows_of<Kind>(moves.map, members.size());
     GapReader gaps(payload, model.classes, base.size());
-    std::array<std::uint8_t, block_symbols> room;
-    std::size_t changed = 0;
+    Scratch<std::uint8_t> tables(gaps.size() + 64);
+    std::memset(tables.data(), 0, tables.size());
+    std::array<std::uint8_t, block_symbols> class_of{};
+    std::size_t found = 0;
     for (std::size_t start = 0; start < base.size(); start += block_symbols) {
         const std::size_t size = std::min(block_symbols, base.size() - start);
-        tables_of_block(base, members, rows, start, start + size, room.data());
-        gaps.take(Bytes(room).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
-        changed += take_move_tables(base, members, move_rows, start, size, flags, room, move_tables.data() + changed);
+        if (model.classes > 1) tables_of_block(base, members, rows, start, start + size, class_of.data());
+        gaps.take(Bytes(class_of).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
+        if (moves.tables.size() == 1) continue;
+        found += take_move_tables(base, members, move_rows, start, size, flags, few(gaps.size(), base.size()), tables.data() + found);
     }
     gaps.finish();
-    return changed;
+    return tables;
 }
 
 template <class Kind>
 void take_changes(ByteReader& payload, CodeView<Kind> base, const Members& members, std::uint8_t* out) {
     using Code = typename Kind::Code;
-    const Model move_model = take_model(payload, symbol_count, members.size() * Kind::buckets);
-    const auto move_rows = rows_of<Kind>(move_model.map, members.size());
+    const Model model = take_model(payload, symbol_count, members.size() * Kind::buckets);
     std::vector<std::uint64_t> flags(flag_words(base.size()));
-    Scratch<std::uint8_t> tables(base.size() + 64);
-    const std::size_t changed = take_gaps(payload, base, members, move_rows, flags, tables);
+    const Scratch<std::uint8_t> tables = take_gaps(payload, base, members, model, flags);
+    const std::size_t changed = tables.size() - 64;
     Scratch<std::uint8_t> symbols(changed);
-    take_uncertain_symbols(payload, tables.first(changed), move_model, symbols.first(changed));
+    take_uncertain_symbols(payload, tables.first(changed), model, symbols.first(changed));
     Scratch<Code> moves(changed + 64);
     for (std::size_t i = 0; i < changed; ++i) moves[i] = move_of<Kind>(symbols[i]);
     each_escape(symbols.first(changed), [&](std::size_t i) {
         std::memcpy(&moves[i], payload.take(sizeof(Code)).data(), sizeof(Code));
     });
-    apply_moves(base, flags, moves.data(), out);
+    apply_moves<Kind>(base, flags, moves.first(changed), out);
 }
 
 }  // namespace detail
@@ -282,7 +283,7 @@ inline Payload encode_rans_moves(Bytes codes, Bytes base, std::size_t width, con
     return out;
 }
 
-// On an error `out` holds bytes of no meaning.
+// `out` may be the base. On an error it holds bytes of no meaning.
 inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, const Members& members, MutableBytes out) {
     require(out.size() == members.codes() * width, "codes and counts differ in length");
     require(base.size() == out.size(), "codes and base differ in length");
@@ -298,7 +299,7 @@ inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, cons
         base = Bytes(reinterpret_cast<const std::uint8_t*>(near->data()), base.size());
     }
     if (mode == MovesMode::unchanged) {
-        std::copy(base.begin(), base.end(), out.begin());
+        if (base.data() != out.data()) std::copy(base.begin(), base.end(), out.begin());
     } else {
         for_width(width, [&]<class Kind>(Kind) {
             detail::take_changes(reader, CodeView<Kind>(base.data(), members.codes()), members, out.data());
