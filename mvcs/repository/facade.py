@@ -14,44 +14,20 @@ from mvcs.reports import CommitInfo
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.repository.sharing.upstreams import DEFAULT_REMOTE
-from mvcs.repository.verbs.checking import Checking
-from mvcs.repository.verbs.compacting import Compacting
 from mvcs.repository.verbs.looking import Looking
+from mvcs.repository.verbs.maintaining import Maintaining
 from mvcs.repository.verbs.moving import Moving
-from mvcs.repository.verbs.naming import Naming
-from mvcs.repository.verbs.planning import Planning
-from mvcs.repository.verbs.remotes import Remotes
 from mvcs.repository.verbs.restoring import Restoring
-from mvcs.repository.verbs.retaining import Retaining
 from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import Sharing
-from mvcs.repository.verbs.showing import Showing
-from mvcs.repository.verbs.trying import Trying
-from mvcs.repository.verbs.upkeep import Upkeep
 from mvcs.restore import Allowance
 
 if TYPE_CHECKING:
     from mvcs.commits import Mechanisms
 
 
-class Repository(
-    Revising,
-    Trying,
-    Restoring,
-    Planning,
-    Moving,
-    Looking,
-    Showing,
-    Naming,
-    Remotes,
-    Sharing,
-    Settings,
-    Checking,
-    Compacting,
-    Retaining,
-    Upkeep,
-):
+class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Maintaining):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(

@@ -15,7 +15,7 @@ _SHORT_BAR = 10
 
 
 if TYPE_CHECKING:
-    from mvcs.reports import Diff, TensorDiff
+    from mvcs.reports import Diff, FileChange, TensorDiff
 
 
 def lines(
@@ -174,10 +174,6 @@ def _unchanged(value: "Diff") -> str:
     if not (value.tensors or value.values or value.files):
         return "no difference"
     return f"{count(value.unchanged, 'tensor')} unchanged"
-
-
-if TYPE_CHECKING:
-    from mvcs.reports import FileChange
 
 
 def listing(found: Sequence["FileChange"], listed: str, screen: Screen) -> list[str]:

@@ -17,6 +17,7 @@ _BUSY = 1.25  # processes for each processor from which on that is told
 
 if TYPE_CHECKING:
     from mvcs.reports import (
+        CheckoutPlan,
         CheckoutReport,
         CommitInfo,
         ExportReport,
@@ -155,10 +156,6 @@ def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[
         return ["These are the exact values."]
     kept = advice if commit.exact_layer == "kept" else _GONE
     return [f"These are the quantized values of a bounded commit; {kept}."]
-
-
-if TYPE_CHECKING:
-    from mvcs.reports import CheckoutPlan
 
 
 def planned(plan: "CheckoutPlan", screen: Screen, load: float = 0.0) -> list[str]:

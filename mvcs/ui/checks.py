@@ -15,7 +15,19 @@ _IDS = frozenset({"commit", "tree", "chunk", "blob", "pack"})
 
 
 if TYPE_CHECKING:
-    from mvcs.reports import FsckReport, LookReport, Loss, Mended, NewestWhole, RepairReport, SampleReport
+    from mvcs.reports import (
+        DropInfo,
+        FsckReport,
+        LookReport,
+        Loss,
+        Mended,
+        NewestWhole,
+        Problem,
+        RepairReport,
+        SampleReport,
+        Why,
+        WhyStep,
+    )
 
 
 def repaired(report: "RepairReport", screen: Screen, *, verbose: bool = False) -> list[str]:
@@ -115,10 +127,6 @@ def _extent(report: "FsckReport") -> str:
     return f"{objects}, {stored} checked"
 
 
-if TYPE_CHECKING:
-    from mvcs.reports import Problem
-
-
 def problem_lines(problems: "Iterable[Problem]", screen: Screen) -> list[str]:
     """Return each problem with what it concerns and its hint; those that say the same once."""
     alike: dict[tuple[str, str, str | None], list[str]] = {}
@@ -129,10 +137,6 @@ def problem_lines(problems: "Iterable[Problem]", screen: Screen) -> list[str]:
         line = f"{kind}: {printable(some_of(subjects, NAMED))}: {printable(message)}"
         lines += [screen.paint(line, "bad"), *([f"  hint: {printable(hint)}"] if hint else [])]
     return lines
-
-
-if TYPE_CHECKING:
-    from mvcs.reports import DropInfo, Why, WhyStep
 
 
 def why(value: "Why", screen: Screen) -> list[str]:

@@ -35,7 +35,8 @@ _GLOSSES = {
 
 
 if TYPE_CHECKING:
-    from mvcs.reports import ClassInfo, CommitDetails, RestoreFigures, TensorInfo
+    from mvcs.reports import ClassInfo, CommitDetails, CommitInfo, RestoreFigures, TensorInfo
+    from mvcs.restore import FileDetails
 
 
 def commit_details(
@@ -161,10 +162,6 @@ def _legend(tensors: Sequence["TensorInfo"], screen: Screen) -> list[str]:
     return [screen.paint(line, "dim") for line in (*lines, *named, *more)]
 
 
-if TYPE_CHECKING:
-    from mvcs.restore import FileDetails
-
-
 def file_details(found: "FileDetails", screen: Screen, limit: int | None) -> list[str]:
     """Return the tensors of a file, the text of another, or the files of a folder."""
     if found.content is not None:
@@ -219,10 +216,6 @@ def _labelled(label: str, value: object) -> Iterator[str]:
 
 def _leaf(value: object) -> str:
     return "-" if value is None else printable(str(value))
-
-
-if TYPE_CHECKING:
-    from mvcs.reports import CommitDetails, CommitInfo
 
 
 def gloss(name: str, figures: Mapping[str, float]) -> list[str]:

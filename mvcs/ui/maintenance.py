@@ -12,7 +12,9 @@ ENDS = 2  # so many have nothing between them
 
 
 if TYPE_CHECKING:
-    from mvcs.reports import CompactReport, RetentionApplied
+    from collections.abc import Sequence
+
+    from mvcs.reports import CompactReport, PlannedCommit, RetentionApplied, RetentionShown
     from mvcs.upkeep import Garbage, GcReport
 
 
@@ -103,12 +105,6 @@ def _of_file(verb: str, item: "Garbage") -> str:
     return f"{verb} {printable(item.path)}, {size(item.bytes)}, {days:.1f} days old: {item.reason}"
 
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mvcs.reports import PlannedCommit, RetentionApplied, RetentionShown
-
-
 def retention(found: "RetentionShown", *, advice: bool = False) -> list[str]:
     """Return rules and pins, and what they mean for data and exact layers."""
     lines = [f"keeps the {rule.layer}: {printable(rule.keeps)}" for rule in found.rules]
@@ -179,10 +175,6 @@ def _amounts(commits: "Sequence[PlannedCommit]") -> str:
     counts = {layer: sum(it.layer == layer for it in commits) for layer in layers}
     parts = [f"the {layer} of {n} commit{'' if n == 1 else 's'}" for layer, n in counts.items()]
     return " and ".join(parts) or "nothing"
-
-
-if TYPE_CHECKING:
-    from mvcs.reports import CompactReport
 
 
 def compacted(report: "CompactReport", screen: Screen) -> list[str]:

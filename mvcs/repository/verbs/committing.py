@@ -9,7 +9,7 @@ from mvcs.errors import FileFormatError, MvcsError
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.reports import CommitInfo
 from mvcs.repository.quota import taken_by
-from mvcs.repository.verbs.room import Roomy
+from mvcs.repository.verbs.base import Roomy
 
 if TYPE_CHECKING:
     from mvcs.checkpoint import Captured

@@ -11,14 +11,14 @@ from mvcs.objects import is_whole
 from mvcs.refs import HEADS, check_name
 from mvcs.reports import CheckoutReport, ResetReport
 from mvcs.repository.sharing import upstreams
-from mvcs.repository.verbs.branching import Branching
+from mvcs.repository.verbs.naming import Naming
 
 if TYPE_CHECKING:
     from mvcs.history import Revision
     from mvcs.repository.branch_moves import BranchMove
 
 
-class Moving(Branching):
+class Moving(Naming):
     """Verbs that move HEAD."""
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:

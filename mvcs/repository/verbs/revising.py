@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import NotFoundError
 from mvcs.reports import CommitInfo
+from mvcs.repository.verbs.base import with_room
 from mvcs.repository.verbs.recording import Recording
-from mvcs.repository.verbs.room import with_room
 
 if TYPE_CHECKING:
     from mvcs.commits import CommitRequest
