@@ -1,5 +1,6 @@
 from .bounded import BoundedReport, BoundedStep, BoundedTerms, ConstantStretch, Judged
-from .codecs.codec import CodecReport, CodecRow, CodecSection, Speed, measure_codec
+from .codecs.clock import Speed
+from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
 from .data.text import held_out_text
 from .history import CommittedStep, HistoryReport, commit_all
 from .replay import replay_run

@@ -127,7 +127,8 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path):
 
 
 def test_an_encoding_that_loses_something_is_found():
-    from mvcs.bench.codecs.codec import Clock, _row
+    from mvcs.bench.codecs.clock import Clock
+    from mvcs.bench.codecs.codec import _row
 
     content = Content.cut([np.arange(8, dtype=np.uint8)], None, ElementFormat(1, floating=False))
     broken = Coder("broken", near=False, encode=lambda _: [b""], decode=lambda *_: [bytes(8)])

@@ -1,13 +1,11 @@
 """Rate, error and speed of every encoding and quantizer on real checkpoints, each near the one before it."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from mvcs.bench.codecs import limits
+from mvcs.bench.codecs.clock import Clock, Speed
 from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of, has_zipnn, others
 from mvcs.bench.codecs.quantizers import (
     Classes,
@@ -28,49 +26,6 @@ from mvcs.reports import Report
 
 ROUNDS = 3
 _SPREAD = (0.05, 0.5, 1.0)
-_WARM = 3
-
-
-@dataclass(frozen=True)
-class Speed(Report):
-    """How fast something went.
-
-    Attributes:
-        gigabytes: 10^9 bytes of values a second.
-        memcpy: the same as a share of what memcpy reached beside it.
-    """
-
-    gigabytes: float
-    memcpy: float
-
-
-class Clock:
-    """Times work on some number of bytes, with a copy of as many bytes in every round."""
-
-    def __init__(self, size: int, rounds: int) -> None:
-        """Take the best of `rounds` with `size` bytes."""
-        self.size = max(size, 1)
-        self._rounds = rounds
-        self._source = np.ones(self.size, np.uint8)
-        self._target = np.zeros(self.size, np.uint8)
-        # Memory is slow when it is touched for the first time.
-        self._copy = min(self._copied() for _ in range(_WARM))
-
-    @property
-    def copied(self) -> float:
-        """Gigabytes a second of the best copy so far."""
-        return self.size / self._copy / 1e9
-
-    def time(self, work: Callable[[], object]) -> Speed:
-        """Run `work` in every round and return its best speed."""
-        best = float("inf")
-        for _ in range(self._rounds):
-            self._copy = min(self._copy, self._copied())
-            best = min(best, _seconds(work))
-        return Speed(self.size / best / 1e9, self._copy / best)
-
-    def _copied(self) -> float:
-        return _seconds(lambda: np.copyto(self._target, self._source))
 
 
 @dataclass(frozen=True)
@@ -329,9 +284,3 @@ def _section(
     values = max(own.values, 1)
     shares = {name: bits / values for name, bits in computed.items()}
     return CodecSection(title, own.values, own.raw_bytes, clock.copied, shares, quantization, rows)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return max(time.perf_counter() - started, 1e-9)
