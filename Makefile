@@ -101,13 +101,14 @@ bench: setup ## time `mvcs log`, and how long training stands still for a commit
 	$(PY) -m tests.bench.blocked
 	$(PY) -m tests.bench.log_speed
 
-bench-docs: setup ## write docs/benchmarks.md from the results in docs/benchmarks/results
+bench-docs: setup ## write docs/benchmarks.md from docs/benchmarks/results, unless code changed since (ALLOW_OLDER=1: but for long runs)
+	$(PY) docs/benchmarks/ledger.py check $(if $(ALLOW_OLDER),--allow-older)
 	$(PY) docs/benchmarks/ledger.py page
 
 bench-kernels: setup ## time the native kernels at each instruction level against memcpy
 	$(PY) -m tests.bench.kernels
 
-bench-commits: setup ## time whole commits of a gigabyte in memory against memcpy
+bench-commits: setup ## time whole commits and restores of states in memory beside torch.save and torch.load
 	$(PY) -m tests.bench.commit_speed
 
 wheel: setup ## build the wheel of this machine, and use it in an environment without a compiler

@@ -6,6 +6,7 @@ from typing import Any
 Entry = dict[str, Any]
 LEVELS = {"portable": "portable", "avx2": "AVX2", "avx512": "AVX-512", "neon": "NEON"}
 ERRORS = 2  # standard errors by which a bound may seem to be passed
+REVISION = 12  # letters of a revision that are shown
 LEFT_OUT = ("RAW", "PLANES", "CODES")  # encodings that are never the smallest
 
 
@@ -26,7 +27,26 @@ def about(entries: Iterable[Entry]) -> str:
     load = between(f"{each:.1f}" for each in sorted(loads))
     days = between(sorted(entry["date"] for entry in found))
     places = "; ".join(sorted({place(entry["machine"]) for entry in found}))
-    return f"Measured on {days}: {places}{load and f', load {load}'}."
+    at = ", ".join(
+        sorted({(entry.get("revision") or "")[:REVISION] or "an unrecorded revision" for entry in found})
+    )
+    return f"Measured on {days} at {at}: {places}{load and f', load {load}'}."
+
+
+def older(entries: Mapping[str, Entry]) -> str:
+    """Return which of some results are older than the code that they measure, as a line; "" where none is."""
+    names = [f"`{name}`" for name, entry in entries.items() if entry["older"]]
+    return (
+        f"**Older than the code:** {', '.join(names) if len(names) < len(entries) else 'all of it'}."
+        if names
+        else ""
+    )
+
+
+def paired(found: Mapping[str, Any], digits: int = 2) -> str:
+    """Return the median of a ratio and its quartiles."""
+    low, high = (f"{found[key]:.{digits}f}" for key in ("low", "high"))
+    return f"{found['ratio']:.{digits}f}" + (f" ({low} to {high})" if low != high else "")
 
 
 def between(ordered: Iterable[str]) -> str:
@@ -91,5 +111,5 @@ def rates(columns: list[Entry]) -> Iterator[tuple[str, str, list[Entry | None]]]
 
 FILTERS = {
     each.__name__: each
-    for each in (matching, without, about, signed, share, size, judged, transitions, rates)
+    for each in (matching, without, about, older, paired, signed, share, size, judged, transitions, rates)
 }

@@ -1,11 +1,14 @@
 """The page of benchmarks, from a ledger of results, and how a result comes into the ledger.
 
     python docs/benchmarks/ledger.py take NAME RESULTS.json [--load 1.5] [--command COMMAND]
+    python docs/benchmarks/ledger.py check [--allow-older]
     python docs/benchmarks/ledger.py page
 
-`commands.toml` says what is measured, by name. `take` is run on the machine that measured: it puts what a
-command printed as JSON into `results`, with the build, the machine and the day. `page` fills in
-`page.md.jinja` with what the ledger has of this build, and writes docs/benchmarks.md.
+`commands.toml` says what is measured, by name, and which folders of the source that concerns. `take` is run
+on the machine that measured: it puts what a command printed as JSON into `results`, with the build, the git
+revision, the machine and the day. `check` refuses results whose folders changed since their revision. `page`
+fills in `page.md.jinja` with what the ledger has of this build, marks the older ones, and writes
+docs/benchmarks.md.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import os
 import platform
 import re
 import shlex
+import subprocess
 import tomllib
 from importlib.metadata import version
 from pathlib import Path, PurePath
@@ -26,14 +30,37 @@ from figures import FILTERS, LEVELS, Entry
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.with_suffix(".md")
 TEMPLATE = "page.md.jinja"
-PROJECT = FOLDER.parent.parent / "pyproject.toml"
+ROOT = FOLDER.parent.parent
+PROJECT = ROOT / "pyproject.toml"
 PLACES = {"folder", "repository"}  # keys whose values are folders of the machine that measured
+
+
+def listed() -> dict[str, dict[str, Any]]:
+    """Return the quick and the long commands by name, and what they measure by the beginning of a name."""
+    return tomllib.loads((FOLDER / "commands.toml").read_text())
 
 
 def commands() -> dict[str, str]:
     """Return the command of every measurement, by its name."""
-    found: dict[str, str] = tomllib.loads((FOLDER / "commands.toml").read_text())
-    return found
+    return {**listed()["quick"], **listed()["long"]}
+
+
+def measures(name: str) -> list[str]:
+    """Return the folders of the source that a result of this name measures."""
+    found = {start: folders for start, folders in listed()["measures"].items() if name.startswith(start)}
+    return list(found[max(found, key=len)])
+
+
+def git(*words: str) -> str | None:
+    """Return what git prints in this repository, None where it fails or there is none."""
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return None if done.returncode else done.stdout.strip()
+
+
+def is_older(name: str, entry: Entry) -> bool:
+    """Tell whether folders that a result measures are not as they were at its revision."""
+    revision = entry.get("revision")
+    return not revision or git("diff", "--quiet", revision, "--", *measures(name)) is None
 
 
 def build() -> str:
@@ -54,17 +81,25 @@ def take(name: str, file: Path, load: float | None, command: str | None) -> Path
     """Put the results of one command into the ledger, and return where.
 
     Raises:
-        SystemExit: nothing of that name is measured.
+        SystemExit: nothing of that name is measured, or what it measures has changed meanwhile.
     """
     known = commands()
     if name not in known:
         raise SystemExit(f"no '{name}' in commands.toml; there are {', '.join(known)}")
+    revision = git("rev-parse", "HEAD")
+    changed = git("log", "-1", "--format=%ct", "--", *measures(name))
+    is_dirty = bool(git("status", "--porcelain", "--", *measures(name)))
+    if is_dirty or (changed and int(changed) > file.stat().st_mtime):
+        raise SystemExit(
+            f"{' '.join(measures(name))}: changed meanwhile; commit that, then measure {name} again"
+        )
     results = without_places(json.loads(file.read_text()))
     day = dt.datetime.fromtimestamp(file.stat().st_mtime, dt.UTC).date()
     entry = {
         "command": without_folders(command or known[name]),
         "build": version("mvcs"),
         "date": day.isoformat(),
+        "revision": revision,
         "machine": machine() | {"load": results.pop("load", load)},
         "results": results,
     }
@@ -105,9 +140,34 @@ def machine() -> dict[str, object]:
     }
 
 
+def shown() -> dict[str, Entry]:
+    """Return the results of this build, each with whether it is older than the code it measures."""
+    return {
+        name: entry | {"older": is_older(name, entry)}
+        for name, entry in ledger().items()
+        if entry["build"] == build()
+    }
+
+
+def check(*, allow_older: bool) -> None:
+    """Refuse results that are older than the code they measure.
+
+    Args:
+        allow_older: take those of long commands.
+
+    Raises:
+        SystemExit: there are such; it names them, and the commands that measure them again.
+    """
+    long = listed()["long"]
+    older = [name for name, entry in shown().items() if entry["older"] and not (allow_older and name in long)]
+    take = "python docs/benchmarks/ledger.py take"
+    again = [f"  {name}: {commands()[name]} --json out.json && {take} {name} out.json" for name in older]
+    if again:
+        raise SystemExit("\n".join(["older than the code that they measure:", *again]))
+
+
 def page() -> str:
     """Return the page: what was measured of this build, and which commands measure the rest."""
-    own = {name: entry for name, entry in ledger().items() if entry["build"] == build()}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         undefined=jinja2.StrictUndefined,
@@ -117,7 +177,12 @@ def page() -> str:
         autoescape=False,  # noqa: S701 - it is no HTML
     )
     environment.filters |= FILTERS
-    environment.globals |= {"build": build(), "commands": commands(), "ledger": own, "level_names": LEVELS}
+    environment.globals |= {
+        "build": build(),
+        "commands": commands(),
+        "ledger": shown(),
+        "level_names": LEVELS,
+    }
     # Blocks that are left out leave empty lines behind.
     return re.sub(r"\n{3,}", "\n\n", environment.get_template(TEMPLATE).render())
 
@@ -133,11 +198,15 @@ def main() -> None:
     taking.add_argument("file", type=Path, help="what the command printed as JSON")
     taking.add_argument("--load", type=float, help="of the machine, where the results do not tell it")
     taking.add_argument("--command", help="where other options were given than commands.toml says")
+    checking = verbs.add_parser("check", help="refuse results that are older than the code they measure")
+    checking.add_argument("--allow-older", action="store_true", help="take those of long commands")
     writing = verbs.add_parser("page", help="write docs/benchmarks.md")
     writing.add_argument("--out", type=Path, default=PAGE, help="another file instead")
     given = parser.parse_args()
     if given.verb == "take":
         print(take(given.name, given.file, given.load, given.command))
+    elif given.verb == "check":
+        check(allow_older=given.allow_older)
     else:
         given.out.write_text(page())
 

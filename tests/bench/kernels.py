@@ -1,19 +1,20 @@
 """Speed of the native kernels at each instruction level, as a share of memcpy of the same float32 values.
 
-    python -m tests.bench.kernels [--values 24000000] [--rounds 5] [--only NAME]
+    python -m tests.bench.kernels [--values 24000000] [--pairs 7] [--only NAME]
 
-One thread, out of cache, in chunks of 2^22 values; copy and kernel run in turn, the best of each counts.
+Out of cache, in chunks of 2^22 values; memcpy and kernel run in turn. Shares are of the processor's time,
+medians with their quartiles.
 A new kernel is a line in `KERNELS`.
 """
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 import mvcs_native
+from mvcs.bench.codecs.clock import Pairs, Work, compare
 from mvcs.quantize.float_values import upper_halves
 from mvcs.quantize.leading_directions import remove_leading_directions
 from tests.bench import results
@@ -24,7 +25,6 @@ HALF = (60 - 3) << 2  # the step byte of 4 * 2^-3: one half
 OCTAVE = 23
 COLUMNS = 2048
 ROW = 576
-Work = Callable[[], object]
 
 
 def sketch(data: Data) -> Work:
@@ -283,49 +283,34 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
 }
 
 
-def seconds(work: Work) -> float:
-    """Return the wall-clock seconds of one run."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def rates(data: Data, make: Callable[[Data], Work], rounds: int) -> dict[str, float]:
-    """Return the kernel's share of memcpy at each level; levels take turns, so that all meet slow moments."""
-    target, levels = np.zeros_like(data.values), mvcs_native.levels()
-    copied, best = float("inf"), dict.fromkeys(levels, float("inf"))
-    work = make(data)
-    for _ in range(rounds):
-        for level in levels:
-            mvcs_native.use_level(level)
-            copied = min(copied, seconds(lambda: np.copyto(target, data.values)))
-            best[level] = min(best[level], seconds(work))
-    return {level: copied / best[level] for level in levels}
+def shares(data: Data, make: Callable[[Data], Work], pairs: int) -> dict[str, Pairs]:
+    """Return memcpy's seconds over the kernel's at each level of instructions."""
+    target, work, found = np.zeros_like(data.values), make(data), {}
+    for level in mvcs_native.levels():
+        mvcs_native.use_level(level)
+        found[level] = compare(lambda: np.copyto(target, data.values), work, pairs)
+    return found
 
 
 def main() -> None:
     """Time what was asked for and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--values", type=int, default=24_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=7, help="of which medians are taken")
     parser.add_argument("--only", default="", help="kernels whose name holds this text")
     results.add_option(parser)
     options = parser.parse_args()
-    data, target = Data.of(options.values), np.zeros(options.values, np.float32)
-    copied = min(seconds(lambda: np.copyto(target, data.values)) for _ in range(options.rounds))
-    speed, size, load = data.values.nbytes / copied / 1e9, data.values.nbytes / 1e6, results.load()
-    print(
-        f"memcpy {speed:.1f} GB/s of {size:.0f} MB, load {load:.1f}, {os.cpu_count()} cores; shares of memcpy"
-    )
-    print(f"{'kernel':32}" + "".join(f"{level:>10}" for level in mvcs_native.levels()))
-    shares = {}
+    data, load, size = Data.of(options.values), results.load(), options.values * 4 / 1e6
+    print(f"load {load:.1f}, {os.cpu_count()} cores; shares of memcpy of {size:.0f} MB")
+    print(f"{'kernel':32}" + "".join(f"{level:>24}" for level in mvcs_native.levels()))
+    rows = {}
     for name, make in KERNELS.items():
         if options.only in name:
-            shares[name] = rates(data, make, options.rounds)
-            found = "".join(f"{rate:10.3f}" for rate in shares[name].values())
-            print(f"{name:32}{found}", flush=True)
-    about = {"load": load, "memcpy_gb_per_s": speed, "megabytes": size}
-    results.write(options.json, about | {"shares": shares})
+            found = shares(data, make, options.pairs)
+            rows[name] = {level: each.to_json() for level, each in found.items()}
+            cells = (f"{each.ratio:.3f} ({each.low:.3f} to {each.high:.3f})" for each in found.values())
+            print(f"{name:32}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    results.write(options.json, {"load": load, "megabytes": size, "pairs": options.pairs, "shares": rows})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """Benchmarks write what they print as JSON too."""
 
 import json
+import subprocess
 import sys
 
 import pytest
 import torch
 
 from mvcs import Repository
-from tests.bench import blocked, demo_bytes, kernels, log_speed, moments
+from mvcs.bench.codecs.clock import Pairs
+from tests.bench import blocked, demo_bytes, kernels, moments
+from tests.bench import results as rows
 
 
 def results(program, monkeypatch, folder, *arguments):
@@ -18,12 +21,23 @@ def results(program, monkeypatch, folder, *arguments):
 
 
 def test_kernels_tell_the_share_of_each_level(monkeypatch, tmp_path, capsys):
-    found = results(kernels, monkeypatch, tmp_path, "--values", 10_000, "--rounds", 1, "--only", "restore")
+    found = results(kernels, monkeypatch, tmp_path, "--values", 10_000, "--pairs", 1, "--only", "restore")
     assert len(found["shares"]) == 3
-    share = found["shares"]["lattice: restore"]["portable"]
-    assert f"{'lattice: restore':32}{share:10.3f}" in capsys.readouterr().out
+    share = found["shares"]["lattice: restore"]["portable"]["ratio"]
+    assert f"{share:.3f} ({share:.3f} to {share:.3f})" in capsys.readouterr().out
     assert found["megabytes"] == 0.04
-    assert found["load"] >= 0 < found["memcpy_gb_per_s"]
+
+
+def test_a_row_has_the_spread_of_its_ratio(capsys):
+    row = rows.row("exact", Pairs(0.3, 0.1, 3.0, 2.9, 3.2), "torch.save")
+    assert (row["what"], row["ratio"], row["high"]) == ("exact", 3.0, 3.2)
+    assert "3.000 (2.900 to 3.200) x torch.save" in capsys.readouterr().out
+
+
+def test_processes_that_ended_count_as_spent():
+    before = rows.children_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(10**5))"], check=True)
+    assert rows.children_seconds() > before
 
 
 def test_blocked_tells_its_state_and_its_times(monkeypatch, tmp_path, capsys):
@@ -31,13 +45,6 @@ def test_blocked_tells_its_state_and_its_times(monkeypatch, tmp_path, capsys):
     assert (found["state"], found["tensors"], found["commits"]) == ("small", 16, 1)
     assert found["median_ms"] == found["least_ms"]
     assert f"blocked by a commit     {found['median_ms']['blocked']:8.2f}" in capsys.readouterr().out
-
-
-def test_log_tells_medians_over_the_base():
-    found = log_speed.figures({log_speed.BASE: [0.2, 0.1, 0.3], "mvcs log": [0.5, 0.4, 0.1]})
-    assert found["runs"] == 3
-    expected = {"median_ms": 400, "least_ms": 100, "of_base": 2}
-    assert found["commands"]["mvcs log"] == pytest.approx(expected)
 
 
 def test_moments_tell_what_an_arm_exceeds_the_exact_one_by(tmp_path):

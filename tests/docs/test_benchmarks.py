@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,24 +26,93 @@ def benchmarks(*arguments: str, docs: Path = ROOT / "docs", fails: bool = False)
     return done.stderr if fails else done.stdout
 
 
+def git(top: Path, *words: str) -> None:
+    who = ["-c", "user.name=test", "-c", "user.email=test@example.invalid", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(top), *who, *words], check=True)
+
+
 @pytest.fixture
 def docs(tmp_path):
-    """The script, the template and the commands, without results."""
+    """The script, the template and the commands in a git repository, without results."""
     shutil.copytree(ROOT / "docs/benchmarks", tmp_path / "docs/benchmarks", ignore=lambda *_: ["results"])
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    git(tmp_path, "init", "-q")
+    change(tmp_path, "mvcs/search")
     return tmp_path / "docs"
+
+
+def change(top: Path, folder: str) -> None:
+    """Commit a change of a folder, as if it were made before anything was measured."""
+    (top / folder).mkdir(parents=True, exist_ok=True)
+    with (top / folder / "source.py").open("a") as file:
+        file.write("changed = True\n")
+    git(top, "add", ".")
+    git(top, "commit", "-q", "-m", f"change {folder}")
+
+
+def take(docs: Path, name: str, result: object, *options: str) -> Path:
+    """Take in a result that was measured just now."""
+    out = docs.parent / "out.json"
+    out.write_text(json.dumps(result))
+    return Path(benchmarks("take", name, str(out), *options, docs=docs).strip())
 
 
 def test_the_page_is_what_the_ledger_says(tmp_path):
     benchmarks("page", "--out", str(tmp_path / "page.md"))
-    written = (tmp_path / "page.md").read_text()
-    assert written == (ROOT / "docs/benchmarks.md").read_text(), "make bench-docs"
+    pages = [(tmp_path / "page.md").read_text(), (ROOT / "docs/benchmarks.md").read_text()]
+    # Which results are older changes with the code.
+    written, found = (re.sub(r"\n\*\*Older than the code:\*\* .*\n", "", page) for page in pages)
+    assert written == found, "python docs/benchmarks/ledger.py page"
+
+
+def test_results_whose_code_changed_are_refused_with_their_command(docs):
+    take(docs, "speed/commits", COMMITS)
+    take(docs, "speed/clones", {"load": 1.0, "clones": []})
+    change(docs.parent, "mvcs/quantize")
+    said = benchmarks("check", docs=docs, fails=True)
+    assert "speed/commits: python -m tests.bench.commit_speed --json out.json" in said
+    assert "speed/clones" not in said
+
+
+def test_results_of_long_runs_may_be_older_and_are_marked(docs):
+    taken = take(docs, "moments/gpt", {"arms": [PROBE | {"valid": {}}]})
+    benchmarks("check", docs=docs)
+    change(docs.parent, "mvcs/quantize")
+    benchmarks("check", docs=docs, fails=True)
+    benchmarks("check", "--allow-older", docs=docs)
+    benchmarks("page", docs=docs)
+    page = (docs / "benchmarks.md").read_text()
+    revision = json.loads(taken.read_text())["revision"]
+    assert f" at {revision[:12]}: " in page
+    assert page.count("**Older than the code:** all of it.") == 1
+
+
+def test_a_result_without_a_revision_is_older(docs):
+    taken = take(docs, "speed/commits", COMMITS)
+    taken.write_text(json.dumps(json.loads(taken.read_text()) | {"revision": None}))
+    assert "speed/commits" in benchmarks("check", "--allow-older", docs=docs, fails=True)
+
+
+def test_what_was_measured_before_the_code_changed_is_not_taken(docs, tmp_path):
+    (tmp_path / "out.json").write_text(json.dumps(COMMITS))
+    os.utime(tmp_path / "out.json", (0, 0))
+    change(docs.parent, "mvcs/quantize")
+    said = benchmarks("take", "speed/commits", str(tmp_path / "out.json"), docs=docs, fails=True)
+    assert "measure speed/commits again" in said
+
+
+def test_folders_that_results_measure_are_there():
+    listed = tomllib.loads((ROOT / "docs/benchmarks/commands.toml").read_text())
+    folders = {folder for each in listed["measures"].values() for folder in each}
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
+    names = [*listed["quick"], *listed["long"]]
+    assert [name for name in names if not name.startswith(tuple(listed["measures"]))] == []
 
 
 @pytest.mark.parametrize("path", LEDGER, ids=[path.stem for path in LEDGER])
 def test_a_result_says_what_made_it_and_not_where(path):
     entry = json.loads(path.read_text())
-    assert entry.keys() == {"command", "build", "date", "machine", "results"}
+    assert entry.keys() - {"revision"} == {"command", "build", "date", "machine", "results"}
     assert entry["machine"].keys() == FACTS
     texts = re.findall(r'"((?:[^"\\]|\\.)*)"', path.read_text())
     assert [text for text in texts if text.startswith(("/", "~"))] == []
@@ -55,7 +125,7 @@ def test_results_are_those_of_commands_that_are_listed():
     assert [name for name in names if f'\n"{name}" = ' not in listed] == []
 
 
-def test_a_result_is_taken_in_and_shown(docs, tmp_path):
+def test_a_result_is_taken_in_and_shown(docs):
     commit = {"verify": {"degradation": 0.012, "standard_error": 0.002}}
     commit |= {"report": {"degradation": -0.01, "standard_error": None}}
     ratios = dict.fromkeys(("weights", "weights_later", "everything", "everything_later"), 61.25)
@@ -68,19 +138,9 @@ def test_a_result_is_taken_in_and_shown(docs, tmp_path):
         "evaluations": 2.5,
         "commits": [commit],
     }
-    (tmp_path / "out.json").write_text(json.dumps(result))
     command = "mvcs bench bounded /data/runs/gpt --task gpt"
-    taken = benchmarks(
-        "take",
-        "bounded/gpt-0.01",
-        str(tmp_path / "out.json"),
-        "--load",
-        "1.5",
-        "--command",
-        command,
-        docs=docs,
-    )
-    entry = json.loads(Path(taken.strip()).read_text())
+    taken = take(docs, "bounded/gpt-0.01", result, "--load", "1.5", "--command", command)
+    entry = json.loads(taken.read_text())
     assert entry["command"] == "mvcs bench bounded gpt --task gpt"
     assert entry["results"] == result | {"repository": "repository", "history": ratios | {"folder": "gpt"}}
     assert entry["machine"]["load"] == 1.5
@@ -89,7 +149,7 @@ def test_a_result_is_taken_in_and_shown(docs, tmp_path):
     assert (
         "| `gpt` | 1 % | 61.2 | 61.2 | 61.2 | 61.2 | 2.50 | 1 of 1 | 1, +1.20 %, +1.20 % ± 0.20 % |" in page
     )
-    assert f"Measured on {entry['date']}: " in page
+    assert f"Measured on {entry['date']} at " in page
     assert "- bounded/gpt-0.01:" not in page
     assert "- bounded/gpt-0.05: `mvcs bench bounded runs/gpt" in page
 
@@ -97,6 +157,8 @@ def test_a_result_is_taken_in_and_shown(docs, tmp_path):
 ROW = {"name": "RANS_RESIDUAL (8)", "bits": 23.4881, "ratio": 1.3624, "of_limit": 0.9971}
 SECTIONS = [{"title": "weights", "rows": [ROW | {"name": "RAW (0)"}, ROW]}]
 PAIRS = [Pair(plain=8.0, committing=8.0 + extra, blocked=0.1, copied=0.1, codec=0.7) for extra in (0.7, 0.9)]
+COMMITS = {"load": 1.0, "megabytes": 250.0, "commits": [], "restores": []}
+PAIRED = {"first_s": 0.3, "second_s": 0.1, "ratio": 3.0, "low": 2.9, "high": 3.2}
 PROBE = {"task": "gpt", "at": 700, "seed": 0, "arm": "w", "train": 0.09, "late": 0.05}
 ARM = {
     "arm": "1-bounded",
@@ -133,22 +195,45 @@ ARM = {
             "| `gpt` | 1000 | 45.9 | 115.2 | loss +0.00 % ± 2.66 % |",
         ),
         (
+            "speed/kernels",
+            {"shares": {"sketch": {"portable": PAIRED}}},
+            "| sketch | 3.000 (2.900 to 3.200) |",
+        ),
+        (
+            "speed/log",
+            {"commands": [PAIRED | {"what": "mvcs log -n 20, 10,000 commits"}]},
+            "| `mvcs log -n 20`, 10,000 commits | 300.0 ms | 100.0 ms | 3.00 (2.90 to 3.20) |",
+        ),
+        (
+            "speed/commits",
+            COMMITS | {"restores": [PAIRED | {"what": "restore, exact", "neighbour": "torch.load"}]},
+            "| restore, exact | 0.300 s | `torch.load` 0.100 s | 3.00 (2.90 to 3.20) |",
+        ),
+        (
+            "speed/clones",
+            {"clones": [PAIRED | {"what": "clone, exact, 81 MB"}]},
+            "| clone, exact, 81 MB | 0.30 s | 0.10 s | 3.00 (2.90 to 3.20) |",
+        ),
+        (
+            "speed/depth",
+            {"bounded": False, "histories": [], "restores": [PAIRED | {"commit": 20, "depth": 20}]},
+            "| exact, commit 20 | 20 | 0.300 s | 0.100 s | 3.0 (2.9 to 3.2) |",
+        ),
+        (
             "moments/gpt",
             {"arms": [PROBE | {"valid": {"25": 0.06, "50": -0.08}}]},
             "| `gpt`, 700 | 0 | `w` | +0.09 | +0.05 | 25: +0.06, 50: -0.08 |",
         ),
     ],
 )
-def test_every_kind_of_result_has_its_table(name, result, shown, docs, tmp_path):
-    (tmp_path / "out.json").write_text(json.dumps(result))
-    benchmarks("take", name, str(tmp_path / "out.json"), docs=docs)
+def test_every_kind_of_result_has_its_table(name, result, shown, docs):
+    take(docs, name, result)
     benchmarks("page", docs=docs)
     assert f"\n{shown}\n" in (docs / "benchmarks.md").read_text()
 
 
-def test_results_of_another_build_are_not_shown(docs, tmp_path):
-    (tmp_path / "out.json").write_text(json.dumps({"load": 1.0, "commits": []}))
-    taken = Path(benchmarks("take", "speed/commits", str(tmp_path / "out.json"), docs=docs).strip())
+def test_results_of_another_build_are_not_shown(docs):
+    taken = take(docs, "speed/commits", COMMITS)
     entry = json.loads(taken.read_text())
     benchmarks("page", docs=docs)
     missing = "- speed/commits: `python -m tests.bench.commit_speed`"
