@@ -10,6 +10,7 @@ from threading import Lock
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import Commit, Kind, ObjectId, object_id, short_id
+from mvcs.refs import RefRecord
 from mvcs.store import MAX_ANCESTORS, Footer, ObjectStore, WrittenCommit
 
 COPIED_BYTES = 1 << 18
@@ -62,6 +63,15 @@ class Graph:
             with suppress(CorruptionError, NotFoundError):
                 self.learn(self._store.catalog.look(pack))
         return self._remembered(identifier)
+
+    def tips(self, records: Iterable[RefRecord]) -> list[Revision]:
+        """Return the commits that records of refs name; that of a deleted ref names none.
+
+        Raises:
+            NotFoundError: one is not in the store.
+            CorruptionError: one is damaged.
+        """
+        return [self.load(one.target, one.pack) for one in records if one.target is not None]
 
     def follow(self, identifier: ObjectId, pack: str | None) -> Revision:
         """Return what `load` does, of a branch that new commits continue: what its newest record says counts.

@@ -316,7 +316,8 @@ class Resolver:
         if not is_prefix(text):
             too_short = re.fullmatch(r"[0-9a-f]+", text)
             hint = f"ids need at least {MIN_PREFIX} digits" if too_short else self._instead(text)
-            if there := self._at_remotes(text):
+            there = [name for name in self.refs.survey(REMOTES).whole if name.partition("/")[2] == text]
+            if there:
                 hint = f"'mvcs switch {text}' makes a branch of it from '{there[0]}'"
             raise NotFoundError(
                 f"no revision named '{text}'",
@@ -345,10 +346,6 @@ class Resolver:
             return bool(self._named(name))
         except MvcsError:
             return False
-
-    def _at_remotes(self, branch: str) -> list[str]:
-        """Return the branches of remotes that have this name."""
-        return [name for name in self.refs.survey(REMOTES).whole if name.partition("/")[2] == branch]
 
     def _instead(self, text: str) -> str | None:
         """Return what to type for a name that git gives to a commit."""

@@ -74,7 +74,10 @@ def save_findings(
     kept = [
         (problem, time)
         for problem, time in zip(known.problems, known.times, strict=True)
-        if looked and _is_unseen(problem, looked) and (problem.kind, problem.subject) not in found
+        if looked
+        and problem.kind == PACK
+        and not looked(problem.subject)
+        and (problem.kind, problem.subject) not in found
     ]
     with suppress(MvcsError), LocalRecords(local).change(SUBJECT) as record:
         record.clear()
@@ -86,10 +89,6 @@ def save_findings(
 
 def _time(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < _LATEST else None
-
-
-def _is_unseen(problem: Problem, looked: Callable[[str], bool]) -> bool:
-    return problem.kind == PACK and not looked(problem.subject)
 
 
 def _row(problem: Problem) -> list[str]:

@@ -241,7 +241,8 @@ def read_head(local: pathlib.Path) -> Head:
         data = read_file(path, MAX_BYTES)
     except StorageError as error:
         raise_if_denied(error)
-        raise CorruptionError(f"{error.message}, and it is HEAD", hint=_moved_away(local)) from error
+        hint = f"move it away, and {mend_advice(local)}"
+        raise CorruptionError(f"{error.message}, and it is HEAD", hint=hint) from error
     if data is None:
         raise CorruptionError(
             f"'{path}' cannot be read",
@@ -251,10 +252,6 @@ def read_head(local: pathlib.Path) -> Head:
         return Head.decode(data)
     except UsageError as error:
         raise CorruptionError(f"'{path}' is damaged: {error.message}", hint=mend_advice(local)) from error
-
-
-def _moved_away(local: pathlib.Path) -> str:
-    return f"move it away, and {mend_advice(local)}"
 
 
 def mend_advice(local: pathlib.Path | None) -> str:

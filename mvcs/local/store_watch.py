@@ -119,14 +119,15 @@ class StoreWatch:
         parts.append((exact, checked if isinstance(checked, int) else None))
         folders = (VALUE_FOLDER, VALUE_FOLDER, EXACT_FOLDER)
         return [
-            LookReport(folder, len(found), sum(found), None if since is None else _time(since))
+            LookReport(
+                folder,
+                len(found),
+                sum(found),
+                None if since is None else dt.datetime.fromtimestamp(since, dt.UTC),
+            )
             for folder, (found, since) in zip(folders, parts, strict=True)
             if found
         ]
-
-
-def _time(seconds: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def _position(value: object) -> PatrolPosition:

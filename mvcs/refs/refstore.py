@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import (
-    ConflictError,
-    CorruptionError,
-    MvcsError,
-    StorageError,
-    UnsupportedFormatError,
-)
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, StorageError, UnsupportedFormatError
 from mvcs.objects import Note, ObjectId, is_record_name, record_name, record_number, short_id
 from mvcs.refs.damage import (
     KEPT_RECORDS,

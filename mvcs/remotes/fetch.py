@@ -1,7 +1,7 @@
 """Fetch: commits first, verified; then notes; then where branches and tags stand over there."""
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError, some_of
@@ -74,11 +74,6 @@ def _text(kind: str, name: str) -> str:
     return f"{'tag' if kind == TAGS else 'branch'} '{name}'"
 
 
-def _damaged(heads: RefSurvey, tags: RefSurvey) -> Iterator[tuple[str, str, MvcsError]]:
-    for kind, survey in ((HEADS, heads), (TAGS, tags)):
-        yield from ((kind, name, error) for name, error in survey.damaged.items())
-
-
 def fetch_refs(
     here: TransferSide, there: TransferSide, remote: str, terms: TransferTerms, folder: pathlib.Path
 ) -> FetchResult:
@@ -116,7 +111,8 @@ def fetch_refs(
     tips = [acceptance.taken[line.record.target] for line in good if line.record.target in acceptance.taken]
     new = {revision.id: revision for revision in reversed(list(here.graph.walk(tips, without=known)))}
     terms.arrived(list(new.values()))
-    problems |= {_text(kind, name): damaged_there(error) for kind, name, error in _damaged(heads, tags)}
+    for kind, survey in ((HEADS, heads), (TAGS, tags)):
+        problems |= {_text(kind, name): damaged_there(error) for name, error in survey.damaged.items()}
     notes = merge_notes(there, here, {*known, *new})
     problems |= {name: damaged_there(error) for name, error in notes.items()}
     problems |= {line.text: acceptance.refused[line.target] for line in lines if line not in good}

@@ -249,7 +249,8 @@ def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: 
     """
     packs = Presence.of(route.source, route.target, exact=exact)
     names = [name for name in dict.fromkeys((*expected, *wanted)) if not exact or name in packs.here]
-    over = {name for name in names if name in packs.there and _differ(packs, name)}
+    both = [name for name in names if name in packs.there and name in packs.here]
+    over = {name for name in both if packs.here[name] != packs.there[name]}
     # Of what is not here, even the size over there says nothing.
     doubtful = (name for name in names if name in packs.there and (route.read_back or name not in packs.here))
     over |= route.damaged([name for name in doubtful if name not in over], exact=exact)
@@ -259,10 +260,6 @@ def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: 
     sent = route.copy(owed, over, exact=exact)
     skipped = len(set(wanted).intersection(names).difference(owed))
     return replace(sent, skipped=skipped, mended=len(mended))
-
-
-def _differ(packs: Presence, name: str) -> bool:
-    return name in packs.here and packs.here[name] != packs.there[name]
 
 
 def _sendable(route: Route, packs: Presence, owed: list[str], over: set[str], *, exact: bool) -> list[str]:

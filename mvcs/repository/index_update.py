@@ -122,15 +122,15 @@ class Indexing:
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""
         commits = map(self._commit, self._all())
-        refs, notes = list(self._ref_records()), list(self._note_records())
+        refs = list(self._ref_records())
+        notes = [
+            note for name in self._refs.listed(NOTES) for note in self._notes(ObjectId(bytes.fromhex(name)))
+        ]
         return self.lineage.rebuild(commits, refs, notes, self._store.memory)
 
     def _all(self) -> Iterator[Revision]:
         records = [*self._refs.survey(HEADS).whole.values(), *self._refs.survey(TAGS).whole.values()]
-        tips = [
-            self._graph.load(record.target, record.pack) for record in records if record.target is not None
-        ]
-        return self._graph.walk(tips)
+        return self._graph.walk(self._graph.tips(records))
 
     def _commit(self, revision: Revision) -> CommitRecord:
         self._store.catalog.attach_commit(revision.written.pack)
@@ -174,10 +174,6 @@ class Indexing:
             yield RefRecord("heads", name, record.target, record.number)
         for name, record in self._refs.survey(TAGS).whole.items():
             yield RefRecord("tags", name, record.target, record.number)
-
-    def _note_records(self) -> Iterator[NoteRecord]:
-        for name in self._refs.listed(NOTES):
-            yield from self._notes(ObjectId(bytes.fromhex(name)))
 
     def _notes(self, commit: ObjectId) -> Iterator[NoteRecord]:
         for note in notes_of(self._refs, commit):

@@ -136,7 +136,8 @@ def read_state(session: Session, revision: Revision, *, prefer_exact: bool, nump
         except CorruptionError:
             if not attempt or not reading.exact:
                 raise
-            damaged = tuple(_damaged_packs(reading)) or _exact_packs(revision)
+            packs = revision.written.exact_packs
+            damaged = tuple(_damaged_packs(reading)) or tuple(pack_path(name, exact=True) for name in packs)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -165,7 +166,3 @@ def _damaged_packs(reading: Reading) -> Iterator[str]:
             whole = False
         if not whole:
             yield pack_path(name, exact=True)
-
-
-def _exact_packs(revision: Revision) -> tuple[str, ...]:
-    return tuple(pack_path(name, exact=True) for name in revision.written.exact_packs)

@@ -165,9 +165,7 @@ class Quota:
 
     def _needed_now(self, graph: Graph, refs: RefStore) -> set[str]:
         needed: set[str] = set()
-        for record in refs.survey(HEADS).whole.values():
-            if record.target is not None:
-                written = graph.load(record.target, record.pack).written
-                needed |= {written.pack, *read_footer(self.backend, written.pack).needed}
-                needed |= set(written.exact_packs)
+        for tip in graph.tips(refs.survey(HEADS).whole.values()):
+            footer = read_footer(self.backend, tip.written.pack)
+            needed |= {tip.written.pack, *footer.needed, *tip.written.exact_packs}
         return needed

@@ -308,15 +308,12 @@ class Session:
             self.refs,
             self.head,
             branch,
-            self._beginning_so,
+            lambda prefix: self.indexing.lookup(prefix),  # noqa: PLW0108 - the index is opened only then
             self.goals,
             self.later,
             tell,
             lambda: trail(self),
         )
-
-    def _beginning_so(self, prefix: str) -> list[tuple[ObjectId, str]]:
-        return self.indexing.lookup(prefix)  # which is opened only where a prefix is looked up
 
     def later(self, commit: ObjectId) -> Mapping[str, float]:
         """Return the metrics that notes add to a commit."""

@@ -16,7 +16,7 @@ from mvcs.checkpoint import ContentReader, needing_torch, numpy_view, rebuild_st
 from mvcs.delta import Content
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, meant, some_of
 from mvcs.history import Revision
-from mvcs.objects import ObjectId, Path, Tree, files_in, part_alone, part_of, path_text, short_id
+from mvcs.objects import ObjectId, Tree, files_in, part_alone, part_of, path_text, short_id
 from mvcs.progress import SILENT, Progress
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.size_allowance import UNLIMITED, Allowance, state_bytes
@@ -330,7 +330,7 @@ def _to_write_tensors(tree: Tree, rev: str, name: str) -> tuple[str, str] | None
     where, pattern = rev, glob.escape(name)
     if tree.files is not None:
         where, pattern = f"{rev}:{holder}", glob.escape(name.removeprefix(f"{holder}."))
-    single = _is_tensor(tree, name)
+    single = any(text == name for text, _ in _spellings(tree))
     words = ["mvcs", "checkout", where, "--tensor", pattern if single else f"{pattern}.*"]
     what = ("a tensor", "it") if single else ("several tensors", "them")
     return what[0], f"this writes {what[1]} to a file: {shlex.join(words)} -o FILE.safetensors"
@@ -351,10 +351,6 @@ def _holder(tree: Tree, name: str) -> str | None:
     return next(found, None)
 
 
-def _is_tensor(tree: Tree, name: str) -> bool:
-    return any(text == name for text, _ in _spellings(tree))
-
-
 def on_neither_side_error(names: Collection[str], trees: Sequence[Tree]) -> NotFoundError:
     """Return the error that none of some names stands for something that is compared.
 
@@ -373,15 +369,12 @@ def on_neither_side_error(names: Collection[str], trees: Sequence[Tree]) -> NotF
     known = list(dict.fromkeys(name for tree in trees for name in _names_in(tree)))
     near = meant(next(iter(names)), known)
     such = f", such as '{known[0]}'" if known and not near else ""
+    either = some_of([f"'{name}'" for name in names], NAMES_LISTED, " or ")
     return NotFoundError(
-        f"neither side has a file, a folder or a part named {_either(names)}",
+        f"neither side has a file, a folder or a part named {either}",
         hint=f"{near and f'{near} '}a name is that of a file, a folder, or a part of a state{such}; "
         "'mvcs diff ... --all' lists each tensor",
     )
-
-
-def _either(names: Collection[str]) -> str:
-    return some_of([f"'{name}'" for name in names], NAMES_LISTED, " or ")
 
 
 def _names_in(tree: Tree) -> Iterable[str]:
@@ -406,7 +399,7 @@ def flat_names(tree: Tree, pattern: str | None, prefix: str = "") -> dict[str, i
     """
     found: dict[str, int] = {}
     for path, index in tree.tensor_paths():
-        names = _names(path, in_file=tree.files is not None)
+        names = [path_text(path), *([path_text(path[1:])] if tree.files is not None else [])]
         begun = next((name for name in names if name.startswith(prefix)), None)
         is_chosen = begun if pattern is None else any(fnmatchcase(name, pattern) for name in names)
         if not is_chosen:
@@ -419,7 +412,3 @@ def flat_names(tree: Tree, pattern: str | None, prefix: str = "") -> dict[str, i
         asked = f"begins with '{prefix}'" if pattern is None else f"matches '{pattern}'"
         raise NotFoundError(f"no tensor {asked}", hint="'mvcs show REV --all' lists the tensors")
     return found
-
-
-def _names(path: Path, *, in_file: bool) -> list[str]:
-    return [path_text(path), path_text(path[1:])] if in_file else [path_text(path)]

@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
-from mvcs.objects import (
-    BOUNDED,
-    DType,
-    ExactTensor,
-    Lattice,
-    Leaf,
-    Path,
-    QuantizedTensor,
-    Tree,
-)
+from mvcs.objects import BOUNDED, DType, ExactTensor, Lattice, Leaf, Path, QuantizedTensor, Tree
 from mvcs.progress import SILENT
 from mvcs.quantize import from_float32, step_value, to_float32
 from mvcs.restore.file_match import exact_tensor
@@ -88,7 +79,8 @@ def traced_commit(
     nearest: Revision | None = None
     try:
         suspects = list(_suspects(store, parent, captured, coarse))
-        for revision in islice(_bounded(graph, parent), FARTHEST if suspects else 0):
+        bounded = (found for found in graph.first_parents(parent) if found.commit.exactness == BOUNDED)
+        for revision in islice(bounded, FARTHEST if suspects else 0):
             tree = open_reading(store, revision, SILENT).tree
             pairs = [*_pairs(captured, suspects, tree)]
             if any(_is_restored(store, revision, suspect, leaf, strict=strict) for suspect, leaf in pairs):
@@ -109,10 +101,6 @@ def _is_coarse(found: CapturedLeaf) -> bool:
     sample = _sample(_first(found), found.dtype)
     distinct = len(np.unique(sample))
     return len(sample) >= _LEAST and _DISTINCT <= distinct <= _COARSE[found.dtype.name] * len(sample)
-
-
-def _bounded(graph: Graph, parent: Revision) -> Iterator[Revision]:
-    return (found for found in graph.first_parents(parent) if found.commit.exactness == BOUNDED)
 
 
 def _suspects(

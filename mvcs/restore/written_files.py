@@ -84,7 +84,8 @@ class _Landing:
     def bring(self, entries: Sequence[FileEntry], ready: Ready) -> dict[str, Stamp]:
         """Write files aside, and rename them once all are there; what is left aside goes."""
         try:
-            self._sweep(entries)
+            for path in {entry.path.rpartition("/")[0]: entry.path for entry in entries}.values():
+                self.top.sweep_beside(path)
             # Taken before others know a file, so that all they do to it shows.
             stamps = {entry.path: self._stage(entry) for entry in entries}
             place = self.top.place
@@ -95,10 +96,6 @@ class _Landing:
             for temporary in self.staged:
                 with suppress(OSError):
                     self.top.remove(temporary)
-
-    def _sweep(self, entries: Sequence[FileEntry]) -> None:
-        for path in {entry.path.rpartition("/")[0]: entry.path for entry in entries}.values():
-            self.top.sweep_beside(path)
 
     def _stage(self, entry: FileEntry) -> Stamp:
         folder, slash, _ = _within_reach(self.top.place, entry.path).rpartition("/")

@@ -8,18 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import (
-    MAX_NUMBER,
-    ObjectId,
-    Pairs,
-    as_id,
-    as_integer,
-    as_list,
-    as_pairs,
-    cbor,
-    seal,
-    unseal,
-)
+from mvcs.objects import MAX_NUMBER, ObjectId, Pairs, as_id, as_integer, as_list, as_pairs, cbor, seal, unseal
 from mvcs.refs import now_microseconds
 from mvcs.retention.record_row import RecordRow
 from mvcs.store import DROPPED_DATA, Backend, has_upgrade, refuse_changes, upgrade

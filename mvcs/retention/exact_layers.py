@@ -48,7 +48,7 @@ def drop_old_layers(source: Source, kept: int) -> list[ObjectId]:
     source = replace(source, pins=ruling.pins)
     stay = KeptLayers.of(source, ruling, kept)
     droppable = present - stay.packs
-    owners = _owners(graph, tips_of(graph, refs, HEADS), droppable)
+    owners = _owners(graph, graph.tips(refs.survey(HEADS).required().values()), droppable)
     if unowned := droppable.difference(*(item.written.exact_packs for item in owners)):
         owners += _owners(graph, _deleted_tips(graph, refs), unowned)
     found = [item for item in owners if stay.lets_go(item.id)]
@@ -210,10 +210,10 @@ class KeptLayers:
     @classmethod
     def _by_number(cls, source: Source, kept: int) -> "KeptLayers":
         graph, refs = source.graph, source.refs
-        tips = tips_of(graph, refs, HEADS)
+        tips = graph.tips(refs.survey(HEADS).required().values())
         lines = [_newest_bounded(graph, tip, kept) for tip in tips]
         newest = [revision for found, _ in lines for revision in found]
-        stay = [*newest, *tips_of(graph, refs, TAGS)]
+        stay = [*newest, *graph.tips(refs.survey(TAGS).required().values())]
         certain = all(complete for _, complete in lines)
         judged = None if certain else {it.id for it in islice(graph.walk(tips), SEARCHED)}
         return cls({*source.pins, *(it.id for it in stay)}, _packs(stay), judged)
@@ -221,16 +221,6 @@ class KeptLayers:
     def lets_go(self, commit: ObjectId) -> bool:
         """Tell whether nothing keeps the layer of a commit, be it in sight or not."""
         return commit not in self.commits and (self.judged is None or commit in self.judged)
-
-
-def tips_of(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
-    """Return the commits that refs of a kind name.
-
-    Raises:
-        CorruptionError: the newest record of one is damaged, so that nobody can tell what it keeps.
-    """
-    records = refs.survey(kind).required().values()
-    return [graph.load(record.target, record.pack) for record in records if record.target is not None]
 
 
 def _packs(revisions: Iterable[Revision]) -> frozenset[str]:

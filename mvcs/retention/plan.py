@@ -45,10 +45,8 @@ class Ruling:
 
     def with_rules(self, layer: Layer, rules: Sequence[Rule]) -> "Ruling":
         """Return what would be in force with other rules of one layer."""
-        return replace(self, rules=RuleRecord(0, (*self._of_others(layer), *rules), 0, ""))
-
-    def _of_others(self, layer: Layer) -> list[Rule]:
-        return [rule for rule in (self.rules.rules if self.rules else ()) if rule.layer != layer]
+        others = (rule for rule in (self.rules.rules if self.rules else ()) if rule.layer != layer)
+        return replace(self, rules=RuleRecord(0, (*others, *rules), 0, ""))
 
     @property
     def number(self) -> int | None:

@@ -227,8 +227,8 @@ class RoomBeside:
 def _needed_for_commits(session: Session) -> int:
     """Return how many bytes commits brought in as many days as old packs wait, and an exact layer more."""
     since = (time.time() - (GRACE_DAYS + WAIT_DAYS) * DAY_SECONDS) * _MICROSECONDS
-    graph, records = session.graph, session.refs.survey(HEADS).readable().values()
-    tips = [graph.load(one.target, one.pack) for one in records if one.target is not None]
+    graph = session.graph
+    tips = graph.tips(session.refs.survey(HEADS).readable().values())
 
     def is_recent(revision: Revision) -> bool:
         return revision.commit.time >= since

@@ -226,16 +226,16 @@ def with_trial_runs(found: StoreStats, session: Session) -> StoreStats:
             notes.append(f"what {what} would give back is not known: {error.message}")
             return None
 
-    retention = tried("'mvcs retention apply'", lambda: _retention(session))
-    compact = tried("'mvcs compact'", lambda: _compact(session))
-    freeable = replace(found.freeable, retention=retention, compact=compact)
+    def retention() -> int:
+        return LettingGo.begin(Retained.of(session, None), force=False).rehearse().bytes
+
+    def compact() -> int:
+        done = Compaction.asked(session, None, RestoreBudget(), for_archive=False).rehearse()
+        return done.before - done.after
+
+    freeable = replace(
+        found.freeable,
+        retention=tried("'mvcs retention apply'", retention),
+        compact=tried("'mvcs compact'", compact),
+    )
     return replace(found, freeable=freeable, notes=[*found.notes, *notes])
-
-
-def _retention(session: Session) -> int:
-    return LettingGo.begin(Retained.of(session, None), force=False).rehearse().bytes
-
-
-def _compact(session: Session) -> int:
-    done = Compaction.asked(session, None, RestoreBudget(), for_archive=False).rehearse()
-    return done.before - done.after

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import cast
 
 from mvcs.compaction import Anew, NothingGainedError, StoredAnew, StoringAnew, chosen_of
@@ -119,7 +118,9 @@ class LettingGo:
         session, backend = self.kept.session, self.kept.store.backend
         before, known = pack_bytes(backend), backend.sizes(VALUE_FOLDER)
         try:
-            found = self._stored_anew() if self._without or self.there else NOTHING
+            found = NOTHING
+            if self._without or self.there:
+                found = run_journaled(session.place, self._journaled, self._record)
         except NothingGainedError as nothing:
             for path in map(pack_path, nothing.found.packs):
                 if path not in known and is_sole_writer(session):  # others may have written the same
@@ -152,9 +153,6 @@ class LettingGo:
                 found = work.run(lambda: None, publish=False)
         real = self.kept.store.backend
         return self._report(found, layer_bytes(real, self._layers), pack_bytes(real), executed=False)
-
-    def _stored_anew(self) -> StoredAnew:
-        return run_journaled(self.kept.session.place, self._journaled, self._record)
 
     def _journaled(self, journal: Journal, lost: frozenset[str]) -> StoringAnew:
         return self._work(self.kept.store.apart(), journal, lost=lost)
@@ -194,9 +192,9 @@ class LettingGo:
         config = session.place.config
         limits = configured_limits(config, lambda: None)  # no commit has to become quicker
         coder = cast("CodeCoder", config.get("delta.coder"))
-        announce = None if journal is None else journal.pack
-        if journal is not None and remote is not None:
-            announce = partial(_note_copy, journal, remote)
+        announce = None
+        if journal is not None:
+            announce = journal.pack if remote is None else lambda path: journal.copies(remote, [path])
         anew = Anew(
             limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost, back=self.there
         )
@@ -265,10 +263,6 @@ class LettingGo:
                 f"whoever fetches from '{self.kept.remote}' gets {len(data)} commits without their data; "
                 f"this clone has {here} of them whole"
             )
-
-
-def _note_copy(journal: Journal, remote: str, path: str) -> None:
-    journal.copies(remote, [path])
 
 
 @dataclass

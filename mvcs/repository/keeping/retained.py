@@ -1,6 +1,6 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mvcs.compaction import named_commits
@@ -118,14 +118,12 @@ class Retained:
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
         drop = DataDrops.of(self.store.backend).get(revision.id)
-        gone = [] if drop is None else dropped_before([revision.id], {}, self._left(revision))
+        # Dropped data are there as long as nothing has collected them.
+        now = self._still_there if drop and with_data(self.store, [revision]) else GONE
+        gone = [] if drop is None else dropped_before([revision.id], {}, now)
         bounded = bool(revision.written.exact_packs)
         lost = bounded and not has_exact_layer(self.store.backend, revision)
         return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
-
-    def _left(self, revision: Revision) -> str:
-        """Say whether dropped data are there as long as nothing has collected them."""
-        return self._still_there if with_data(self.store, [revision]) else GONE
 
     def shown(self, notes: list[str] | None = None) -> RetentionShown:
         """Return the rules and pins in force."""
@@ -193,15 +191,6 @@ def those_with_data(store: ObjectStore, refs: RefStore, commits: Collection[Obje
     """Return those of some commits whose data are where refs lead to."""
     if not commits:
         return set()
-    return {one.id for one in _behind(store, refs) if one.id in commits and has_data(store, one)}
-
-
-def _behind(store: ObjectStore, refs: RefStore) -> Iterator[Revision]:
     graph = CountingGraph(store.apart())
-    yield from graph.walk(_tips(graph, refs))
-
-
-def _tips(graph: CountingGraph, refs: RefStore) -> Iterable[Revision]:
-    for named in named_commits(refs):
-        if named.record.target is not None:
-            yield graph.load(named.record.target, named.record.pack)
+    behind = graph.walk(graph.tips(named.record for named in named_commits(refs)))
+    return {one.id for one in behind if one.id in commits and has_data(store, one)}

@@ -13,12 +13,7 @@ from mvcs.repository.verbs.base import Roomy
 
 if TYPE_CHECKING:
     from mvcs.checkpoint import Captured
-    from mvcs.commits import (
-        BranchPosition,
-        CommitRequest,
-        KeptFiles,
-        MadeCommit,
-    )
+    from mvcs.commits import BranchPosition, CommitRequest, KeptFiles, MadeCommit
     from mvcs.history import Revision
     from mvcs.local import Journal
     from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken

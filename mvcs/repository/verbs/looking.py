@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, TAGS
-from mvcs.reports import (
-    CatFile,
-    CommitDetails,
-    CommitInfo,
-    Diff,
-    FileChange,
-    FileInfo,
-    FileStatus,
-    Status,
-)
+from mvcs.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, FileInfo, FileStatus, Status
 from mvcs.repository.session import UNREADABLE
 from mvcs.repository.sharing.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
@@ -153,10 +144,7 @@ class Looking(Verbs):
         tell = session.progress.note
         surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS)]
         records = [record for survey in surveys for record in survey.told(tell).values()]
-        tips = [
-            session.graph.load(record.target, record.pack) for record in records if record.target is not None
-        ]
-        return [*tips, *self._off_branch()]
+        return [*session.graph.tips(records), *self._off_branch()]
 
     def _off_branch(self) -> "list[Revision]":
         """Return HEAD's commit where it is on no branch."""

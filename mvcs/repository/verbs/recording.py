@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mvcs.checkpoint import Captured
-    from mvcs.commits import (
-        BranchPosition,
-        CommitRequest,
-        FilesTrial,
-        LatticeTrial,
-        TableTrial,
-    )
+    from mvcs.commits import BranchPosition, CommitRequest, FilesTrial, LatticeTrial, TableTrial
     from mvcs.objects import Path
     from mvcs.quantize import LatticeConfig, QuantizerConfig, QuantizerOptions
     from mvcs.search import Evaluation

@@ -77,7 +77,8 @@ def move_to(
     found = _found(session, top, index, places, forced=force)
     stale = found.stale(reading)
     changed, unchanged = _bring(session, found, reading, stale, force=force, agreed=agreed)
-    _tell_stored(session, found.stored(reading))
+    for path in found.stored(reading):
+        session.progress.note(f"'{path}' {LEFT_STORED_NOTE}")
     arrived = {*changed, *unchanged}
     index.keep_lossy_beside(arrived)
     index.places = {name: place for name, place in places.items() if name not in arrived}
@@ -187,8 +188,8 @@ def is_named(session: Session, revision: Revision) -> bool:
     surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS, REMOTES)]
     records = [record for survey in surveys for record in survey.whole.values()]
     try:
-        tips = [session.graph.load(record.target, record.pack) for record in records if record.target]
-        return any(found.id == revision.id for found in session.graph.walk(tips))
+        walk = session.graph.walk(session.graph.tips(records))
+        return any(found.id == revision.id for found in walk)
     except UNREADABLE:
         return True  # what is damaged is reported by what needs it
 
@@ -256,11 +257,6 @@ def _remove(top: pathlib.Path, paths: Sequence[str]) -> None:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
-
-
-def _tell_stored(session: Session, paths: Sequence[str]) -> None:
-    for path in paths:
-        session.progress.note(f"'{path}' {LEFT_STORED_NOTE}")
 
 
 @dataclass

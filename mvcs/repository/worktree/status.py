@@ -1,7 +1,7 @@
 """Status: where the working folder stands against HEAD and what its branch follows, and what is untracked."""
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -112,7 +112,8 @@ class FolderFiles:
             tree.parts if tree else None,
         )
         try:
-            found = Uncommitted.of(top, known_files(top, Index.of(session), tree), _there(states))
+            there = [path for path, state in states.items() if state != "deleted"]
+            found = Uncommitted.of(top, known_files(top, Index.of(session), tree), there)
         except StorageError as error:
             problems.append(f"what is not committed cannot be listed: {error.message}")
             return replace(files, problems=tuple(problems))
@@ -125,10 +126,6 @@ class FolderFiles:
             problems=tuple(problems),
             refused=found.refused,
         )
-
-
-def _there(states: Mapping[str, str]) -> list[str]:
-    return [path for path, state in states.items() if state != "deleted"]
 
 
 def _instead(name: str, what: str) -> str:
@@ -242,7 +239,8 @@ class Uncommitted:
         found = [one for one in walk.found() if one.kind not in taken or one.name not in known.names]
         hidden = [f"{one.name}/" for one in found if one.kind is FoundKind.HIDDEN]
         files = sorted(one.name for one in found if one.kind is FoundKind.FILE)
-        refused = _unfit([*files, *there])
+        unfit = unfit_paths([*files, *there])
+        refused: dict[str, str] = {place: one.reason for one in unfit for place in one.places}
         refused |= {one.name: f"it is {one.what}" for one in found if one.kind is FoundKind.LINK_OUT}
         links = {one.name: one.what for one in found if one.kind is FoundKind.LINK and one.name in known}
         files = [name for name in files if refused.keys().isdisjoint(_with_folders(name))]
@@ -250,11 +248,6 @@ class Uncommitted:
         seen = set(checkpoints)
         others = sorted([*hidden, *(name for name in files if name not in seen)])
         return cls(checkpoints, others, refused, links)
-
-
-def _unfit(paths: Sequence[str]) -> dict[str, str]:
-    """Return why paths cannot be those of files in a commit, by files and folders."""
-    return {place: unfit.reason for unfit in unfit_paths(paths) for place in unfit.places}
 
 
 def _with_folders(path: str) -> Iterator[str]:

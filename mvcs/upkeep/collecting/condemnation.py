@@ -99,10 +99,7 @@ class Collector:
     def _is_at_work(self, pack: str) -> bool:
         """Tell whether a collector may be deleting a pack that a damaged record hides the end of."""
         record = self.log.standing(pack)
-        return record is not None and record.standing is Standing.GOING and not self._is_past(record)
-
-    def _is_past(self, record: CondemnedRecord) -> bool:
-        return self._age(record) >= self.wait
+        return record is not None and record.standing is Standing.GOING and self._age(record) < self.wait
 
     def release(self, packs: Collection[str]) -> None:
         """Say of condemned packs that they stay.

@@ -427,8 +427,7 @@ def contained(place: Place) -> dict[str, RefRecord]:
 def _behind(backend: Backend, records: list[RefRecord]) -> Iterator[ObjectId]:
     graph = Graph(ObjectStore(backend, NOTHING))
     with suppress(MvcsError):  # what cannot be read contains nothing
-        tips = [graph.load(record.target, record.pack) for record in records if record.target is not None]
-        yield from (revision.id for revision in graph.walk(tips))
+        yield from (revision.id for revision in graph.walk(graph.tips(records)))
 
 
 def delete_contained(place: Place, branches: dict[str, RefRecord], author: str) -> list[str]:

@@ -13,17 +13,7 @@ from mvcs.errors import MvcsError
 from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
 from mvcs.local_files import scratch_folder
-from mvcs.objects import (
-    Blob,
-    Kind,
-    Leaf,
-    ObjectId,
-    QuantizedTensor,
-    Tree,
-    blob_reference,
-    half,
-    path_text,
-)
+from mvcs.objects import Blob, Kind, Leaf, ObjectId, QuantizedTensor, Tree, blob_reference, half, path_text
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.reports import FsckReport, Loss, Mended, NewestWhole, RepairReport
