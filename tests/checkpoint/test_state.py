@@ -200,6 +200,13 @@ def test_contiguous_memory_is_looked_up_once_and_shows_what_is_in_it_now():
     assert bytes(dense.read()) == bytes(turned.read()) == 6 * b"\x80\x3f"
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bfloat16, torch.complex128, torch.float32])
+def test_one_element_of_a_view_with_a_step_is_read(dtype):
+    tensor = torch.arange(2).to(dtype)
+    (leaf,) = capture_state(tensor[1:][::2]).leaves
+    assert bytes(leaf.source.read()) == bytes(tensor.view(torch.uint8)[dtype.itemsize :].tolist())
+
+
 def test_tied_tensors_are_one_leaf_and_one_object_again():
     weight = torch.nn.Parameter(torch.randn(3, 2))
     state = {"embed": weight, "head": weight, "data": weight.data, "part": weight.data[:2], "frozen": weight}

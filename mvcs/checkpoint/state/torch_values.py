@@ -50,10 +50,8 @@ def wait_for_devices(sources: Iterable[Source]) -> None:
 
 
 def _flat_bytes(plain: torch.Tensor) -> memoryview:
-    if plain.dtype in _OF_NUMPY:
-        return np.ascontiguousarray(plain.numpy()).reshape(-1).view(np.uint8).data
-    flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
-    return flat.numpy().data
+    bits = plain if plain.dtype in _OF_NUMPY else _as_bits(plain)
+    return np.ascontiguousarray(bits.numpy()).reshape(-1).view(np.uint8).data
 
 
 def _as_bits(tensor: torch.Tensor) -> torch.Tensor:
