@@ -10,7 +10,7 @@ from .chosen_files import (
     refuse_unfit,
     store_around,
 )
-from .files import capture_files, export_file, needing_torch, unreadable_here, write_file
+from .files import capture_files, export_file, needing_torch, write_file
 from .formats.detection import SUFFIXES, format_as_it_is, format_in, format_of, is_called_file
 from .formats.layout import compresses_otherwise
 from .formats.safetensors_file import METADATA_KEY, can_hold
@@ -97,6 +97,5 @@ __all__ = [
     "set_generator",
     "store_around",
     "torch_tensor",
-    "unreadable_here",
     "write_file",
 ]

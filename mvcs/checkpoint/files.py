@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -31,6 +30,7 @@ from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, Collector
 from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile, storage_error
+from mvcs.checkpoint.torch_files.torch_file import capture_loosely, capture_torch, write_torch
 from mvcs.errors import (
     CorruptionError,
     FileFormatError,
@@ -60,7 +60,6 @@ from mvcs.objects import (
 )
 
 _SHOWN = 50  # files of a folder that one error names
-_READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
 Reader = Callable[[StampedFile, str, Collector], FileEntry]
 _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
 _CONTAINERS = (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT, NodeTag.ORDERED_DICT, NodeTag.COUNTER)
@@ -95,8 +94,7 @@ def capture_files(
     Raises:
         NotFoundError: a path does not exist.
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
-            link leaves its folder; paths could not be restored on every system; or a file of torch.save
-            is there, and torch is not installed.
+            link leaves its folder; or paths could not be restored on every system.
         FileFormatError: files are not what their suffixes say; the error names each.
         ConflictError: a file was written meanwhile, or a link stands where the commit before has files; the
             error names it.
@@ -143,7 +141,7 @@ def _capture(
         if chosen.named and is_new:
             notes.append(f"'{chosen.name}' is kept as it is: it is not of a format that mvcs reads")
         return _opaque(chosen, file, collector)
-    reader, loosely = _readers(kind, chosen.name)
+    reader, loosely = _readers(kind)
     mark = collector.mark()
     try:
         entry = reader(file, chosen.name, collector)
@@ -175,12 +173,9 @@ def _kept(chosen: Chosen, file: StampedFile, collector: Collector, loosely: Read
         return _opaque(chosen, file, collector)
 
 
-def _readers(kind: FileFormat, name: str) -> tuple[Reader, Reader]:
+def _readers(kind: FileFormat) -> tuple[Reader, Reader]:
     """Return what takes a file of a format apart, and what finds the tensors of an odd one."""
     if kind is FileFormat.TORCH:
-        with needing_torch(f"reading '{name}'", hint=_READABLE):
-            from mvcs.checkpoint.torch_files.torch_file import capture_loosely, capture_torch
-
         return capture_torch, capture_loosely
     if kind is FileFormat.SAFETENSORS:
         return capture_safetensors, capture_odd_safetensors
@@ -334,8 +329,7 @@ def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
 
 def _export_torch(node: Value, content: ContentReader, file: BinaryIO) -> None:
     with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
-        from mvcs.checkpoint.torch_files.torch_file import write_torch
-    write_torch(node, content, file)
+        write_torch(node, content, file)
 
 
 def _portable(node: Value, path: Path, changed: list[str]) -> Value:
@@ -404,8 +398,7 @@ def write_file(
         elif entry.format is FileFormat.TORCH:
             line = f"mvcs checkout {shlex.quote(f'REV:{entry.path}')} -o FILE.safetensors"
             with needing_torch(f"writing '{entry.path}'", hint=f"its tensors are written without: {line}"):
-                from mvcs.checkpoint.torch_files.torch_file import write_torch
-            write_torch(entry.node, content, file)
+                write_torch(entry.node, content, file)
         else:
             reference = blob_reference(entry.node)
             if reference is None:
@@ -434,7 +427,7 @@ def durable_file(target: pathlib.Path, opener: Callable[[str, int], int] | None 
 
 @contextmanager
 def needing_torch(what: str, hint: str) -> Iterator[None]:
-    """Import modules that import torch, on behalf of something that is being done.
+    """Do something that imports torch.
 
     Args:
         what: what is done, such as "writing 'model.pt'".
@@ -449,8 +442,3 @@ def needing_torch(what: str, hint: str) -> Iterator[None]:
         if error.name != "torch":
             raise
         raise UsageError(f"{what} needs torch, which is not installed", hint=hint) from None
-
-
-def unreadable_here(entry: FileEntry) -> bool:
-    """Tell whether a committed file is one that torch alone reads, and torch is not installed."""
-    return entry.format is FileFormat.TORCH and find_spec("torch") is None

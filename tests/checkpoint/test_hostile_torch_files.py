@@ -38,6 +38,12 @@ def tensor(key, elements, shape, view=b""):
     return made + number(shape) + b"\x85K\x01\x85\x89" + named("collections", "OrderedDict") + b")RtR"
 
 
+def changed(made, grad=b"\x89", metadata=b""):
+    """A tensor as `tensor` has it, with another gradient, or metadata."""
+    hooks = named("collections", "OrderedDict") + b")R"
+    return made.replace(b"\x89" + hooks, grad + hooks + metadata)
+
+
 def pickled(value, key=None):
     """A dict of one value."""
     return b"\x80\x02}" + (text("w") if key is None else key) + value + b"s."
@@ -129,6 +135,35 @@ HOSTILE = {
                 + b"\x85Nt",
             )
         )
+    ),
+    "a gradient of whole numbers": zipped(
+        pickled(changed(tensor("0", 5000, 5000).replace(b"FloatS", b"IntS"), b"\x88")), WEIGHTS
+    ),
+    "real numbers that are conjugated": zipped(
+        pickled(changed(tensor("0", 5000, 5000), metadata=b"}" + text("conj") + b"\x88s")), WEIGHTS
+    ),
+    "numbers that stand for others": zipped(
+        pickled(tensor("0", 20_000, 20_000).replace(b"FloatS", b"QInt8S")), WEIGHTS
+    ),
+    "a tensor that is given other data": zipped(
+        pickled(
+            called(
+                "torch._utils",
+                "_rebuild_parameter_with_state",
+                b"(" + tensor("0", 5000, 5000) + b"\x89N}" + text("data") + tensor("1", 5000, 5000) + b"st",
+            )
+        ),
+        WEIGHTS,
+    ),
+    "a device that torch has not": zipped(pickled(called("torch", "device", text("abacus") + b"\x85"))),
+    "a layout that is a function": zipped(
+        pickled(called("torch.serialization", "_get_layout", text("builtins.set") + b"\x85"))
+    ),
+    "bytes in an unknown order": zipped(
+        pickled(tensor("0", 5000, 5000)), {**WEIGHTS, "byteorder": b"middle"}
+    ),
+    "older memory of another length": older(
+        pickled(tensor("0", 2, 2, b"N")), ["0"], struct.pack("<q", 1) + bytes(8)
     ),
     "older memory that is not there": older(pickled(tensor("0", 1 << 30, 1, b"N")), ["0"], bytes(99)),
     "older memory that nothing fills": older(pickled(tensor("0", 1000, 1000, b"N")), [], bytes(9000)),
@@ -247,4 +282,4 @@ def test_a_quantized_tensor_is_named(tmp_path, kept):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.save({"q": torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)}, path)
-    assert "x.pt: a quantized tensor cannot be stored" in kept(path)
+    assert "x.pt.q: a quantized tensor cannot be stored" in kept(path)

@@ -9,15 +9,20 @@ import struct
 import tracemalloc
 import zipfile
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.state.captured import Captured, Collector
+from mvcs.checkpoint.state.state import StateCapture
 from mvcs.errors import FileFormatError, MvcsError, UnsafeFileError
+from mvcs.objects import DTYPES
+from tests.checkpoint.conftest import hold
 
 
 def checkpoint():
@@ -207,6 +212,81 @@ def test_overlapping_members_are_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(FileFormatError):
         capture_files([path], tmp_path)
+
+
+TYPES = sorted(DTYPES)
+
+
+@st.composite
+def views(draw):
+    """A tensor, as torch.save finds tensors in states: part of its memory, turned, expanded, a parameter."""
+    dtype = getattr(torch, draw(st.sampled_from(TYPES)))
+    count = draw(st.sampled_from([0, 1, 6, 24, 1200, 6000]))
+    bits = torch.arange(count * dtype.itemsize, dtype=torch.int64) % 2
+    tensor = bits.to(torch.uint8).view(dtype) if count else torch.empty(0, dtype=dtype)
+    turns = [
+        lambda whole: whole,
+        lambda whole: whole[::2],
+        lambda whole: whole[count // 3 : count // 2],
+        lambda whole: whole.reshape(2, 3, -1).permute(2, 0, 1) if count % 6 == 0 and count else whole,
+        lambda whole: whole[:1].expand(3, -1),
+        lambda whole: whole.reshape(-1, 1)[:, :0],
+        lambda whole: whole.conj() if whole.is_complex() else whole,
+        lambda whole: torch._neg_view(whole) if whole.dtype in (torch.float32, torch.bfloat16) else whole,
+    ]
+    turned = draw(st.sampled_from(turns))
+    found = turned(tensor)
+    if found.is_floating_point() and draw(st.booleans()):
+        found = torch.nn.Parameter(found, requires_grad=draw(st.booleans()))
+    return found
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(min_size=1)
+CONSTANTS = [torch.Size([2, 3]), torch.Size([]), torch.device("cuda:1"), torch.bfloat16, bytearray(b"ab"), 2j]
+STATES = st.recursive(
+    PLAIN | st.sampled_from(CONSTANTS) | st.sets(st.integers() | st.text()) | views(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.booleans(), inner, max_size=4)
+        | st.dictionaries(st.text(), inner, max_size=4).map(OrderedDict)
+        | inner.map(lambda one: [one, {"again": one}])
+    ),
+    max_leaves=12,
+)
+
+
+@given(STATES, st.booleans())
+def test_a_tree_has_the_id_that_it_has_where_torch_loads_the_file(tmp_path_factory, state, zipped):
+    path = tmp_path_factory.mktemp("same") / "x.pt"
+    try:
+        torch.save(state, path, _use_new_zipfile_serialization=zipped)
+        loaded = torch.load(path, weights_only=True)
+    except (AttributeError, KeyError, RuntimeError):  # of one memory as two types; or of types that are newer
+        reject()
+    read, collector = capture_files([path], path.parent), Collector()
+    node = StateCapture(collector).node(loaded, (path.name,))
+    (entry,) = read.files
+    twin = Captured(tuple(collector.leaves), files=(replace(entry, node=node),), blobs=read.blobs)
+    assert read.blobs.keys() >= collector.blobs.keys()
+    assert hold(read).tree.encode() == hold(twin).tree.encode()
+
+
+def test_the_older_form_has_views_of_memory(tmp_path, hold_files):
+    """As torch before 0.4 wrote them: a tensor of the last three elements of a storage of five."""
+    memory = torch.arange(5.0)
+    path = tmp_path / "x.pt"
+    torch.save({"w": memory[2:]}, path, _use_new_zipfile_serialization=False)
+    content = path.read_bytes()
+    begin = content.index(b"K\x05Nt")
+    view = b"X\x04\x00\x00\x00viewK\x02K\x03\x87"
+    end = content.index(b"QK\x02", begin)
+    content = content[:begin] + b"K\x05" + view + b"tQK\x00" + content[end + 3 :]
+    path.write_bytes(content)
+    assert torch.equal(torch.load(path, weights_only=True)["w"], memory[2:])
+    held = hold_files(path)
+    assert held.data == [memory[2:].numpy().tobytes()]
+    assert held.write(tmp_path / "out")[0].read_bytes() == content
 
 
 def test_numpy_values_in_a_torch_file_are_kept_and_named(tmp_path, kept):

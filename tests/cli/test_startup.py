@@ -1,9 +1,11 @@
 """A command loads what it needs and no more."""
 
 import json
+import os
 import subprocess
 
 import pytest
+import torch
 
 from mvcs.cli.group import NAMES
 
@@ -50,6 +52,28 @@ def test_a_first_commit_loads_no_library_of_databases(console, python):
     packages, _ = loaded(python, console.folder, "commit", "model.safetensors", "-m", "first")
     assert not packages & {"alembic", "sqlalchemy"}
     assert console.json("lineage", "status")["commits"] == 1
+
+
+FILE_COMMANDS = [
+    ("status",),
+    ("diff",),
+    ("commit", "model.pt", "-m", "second"),
+    ("checkout", "HEAD:model.pt", "-o", "copy.pt"),
+    ("restore", "--force", "model.pt"),
+]
+
+
+@pytest.mark.parametrize("words", FILE_COMMANDS, ids=lambda words: words[0])
+def test_files_of_torch_are_read_and_written_without_it(console, python, words):
+    console("init")
+    weight = torch.nn.Parameter(torch.arange(5000.0))
+    path = console.folder / "model.pt"
+    torch.save({"weight": weight, "tied": weight, "half": weight.detach().bfloat16()[::2]}, path)
+    console("commit", "model.pt", "-m", "first")
+    torch.save({"weight": weight, "tied": weight, "half": weight.detach().bfloat16()[1::2]}, path)
+    os.utime(path, (0, 0))
+    packages, _ = loaded(python, console.folder, *words)
+    assert "torch" not in packages
 
 
 def test_commands_import_no_torch_by_themselves(python, tmp_path):

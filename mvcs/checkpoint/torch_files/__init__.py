@@ -1,1 +1,1 @@
-"""Files of torch.save, read with the restricted loader alone."""
+"""Files of torch.save, read without torch."""

@@ -1,22 +1,20 @@
-"""The pickle of a file of torch.save, followed without making anything of it.
+"""The pickle of a file of torch.save, followed with what stands for each value instead of the value.
 
-The restricted loader calls no function but a few, and these make of a few bytes as many gigabytes as they are
-told; a key of nested tuples keeps it for ever. So a pickle is followed here first, to see what it would make.
+torch's restricted loader calls no function but a few, and these make of a few bytes as many gigabytes as they
+are told; a key of nested tuples keeps it for ever. What it would refuse is refused here as well.
 """
 
 import pickle
 import struct
 import sys
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO, ClassVar, cast
 
 from mvcs.checkpoint.state.captured import refuse
 from mvcs.checkpoint.torch_files.stand_ins import (
-    Encoded,
     Items,
-    Kind,
     Made,
     Named,
     Sizes,
@@ -34,7 +32,7 @@ _FREE_NODES, _NODES_A_BYTE = 1 << 18, 16
 _TEXT_A_NODE = 16
 _LONGEST_NAME = 1 << 10
 _SHORT = frozenset({type(None), bool, int, float, Tensor, Storage})
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, Encoded})
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class TorchPickle:
@@ -129,7 +127,7 @@ class TorchPickle:
 
     def _target(self, *, mapping: bool) -> list[Made]:
         target = self._stack[-1]
-        if not isinstance(target, Items) or target.kind is not (Kind.MAPPING if mapping else Kind.LIST):
+        if not isinstance(target, Items) or not (target.is_mapping if mapping else target.kind is list):
             raise odd("a container")
         return target.items
 
@@ -157,7 +155,7 @@ class TorchPickle:
     def _build(self) -> None:
         state = self._stack.pop()
         target = self._stack[-1]
-        if not isinstance(target, Items) or target.kind not in (Kind.MAPPING, Kind.PAIRS):
+        if not isinstance(target, Items) or target.kind is not OrderedDict:
             raise pickle.UnpicklingError("Can only build Tensor, Parameter, OrderedDict")
         target.attributes.append(state)
 
@@ -219,8 +217,8 @@ class TorchPickle:
         pickle.TUPLE3: lambda self: self._tuple(3),
         pickle.EMPTY_TUPLE: lambda self: self._push(()),
         pickle.EMPTY_LIST: lambda self: self._push(Items()),
-        pickle.EMPTY_DICT: lambda self: self._push(Items(Kind.MAPPING)),
-        pickle.EMPTY_SET: lambda self: self._push(Items(Kind.SET)),
+        pickle.EMPTY_DICT: lambda self: self._push(Items(dict)),
+        pickle.EMPTY_SET: lambda self: self._push(Items(set)),
         pickle.NONE: lambda self: self._push(None),
         pickle.NEWFALSE: lambda self: self._push(value=False),
         pickle.NEWTRUE: lambda self: self._push(value=True),
@@ -284,8 +282,8 @@ class AnyPickle(TorchPickle):
         target = self._stack[-1]
         if not isinstance(target, Items):
             target = self._stack[-1] = Items(items=[target])
-        if mapping and target.kind is not Kind.MAPPING:
-            target.attributes.append(Items(Kind.MAPPING, items))
+        if mapping and not target.is_mapping:
+            target.attributes.append(Items(dict, items))
         else:
             target.items.extend(items)
 
@@ -310,7 +308,7 @@ class AnyPickle(TorchPickle):
         pickle.ADDITEMS: lambda self: self._given(self._marked()),
         pickle.SETITEM: lambda self: self._given([self._stack.pop(), self._stack.pop()][::-1], mapping=True),
         pickle.SETITEMS: lambda self: self._given(self._marked(), mapping=True),
-        pickle.FROZENSET: lambda self: self._push(Items(Kind.SET, self._marked())),
+        pickle.FROZENSET: lambda self: self._push(Items(set, self._marked())),
         pickle.FRAME: lambda self: self._take(8) and None,
         pickle.MEMOIZE: lambda self: self._memo.__setitem__(len(self._memo), self._stack[-1]),
         pickle.SHORT_BINUNICODE: lambda self: self._short_text(),
@@ -339,7 +337,7 @@ def tensors_made(made: Made) -> Iterator[tuple[str, Tensor]]:
 def _named_parts(path: str, item: Made) -> Iterator[tuple[str, Made]]:
     before = f"{path}." if path else ""
     parts = item.items if isinstance(item, Items) else cast("tuple[Made, ...]", item)
-    if isinstance(item, Items) and item.kind is Kind.MAPPING:
+    if isinstance(item, Items) and item.is_mapping:
         for place, (key, value) in enumerate(zip(parts[::2], parts[1::2], strict=False)):
             named = str(key)[:_LONGEST_NAME] if type(key) in (str, int, bool) else f"({place})"
             yield before + named, value
@@ -357,8 +355,7 @@ def check_made(made: Made, path: Path, length: int) -> None:
         length: bytes that the pickle takes.
 
     Raises:
-        StateError: it contains itself, names containers within each other beyond belief, or holds tensors of
-            a kind that no commit does.
+        StateError: it contains itself, or names containers within each other beyond belief.
     """
     nodes: dict[int, int] = {}
     top = (made,)
@@ -366,7 +363,7 @@ def check_made(made: Made, path: Path, length: int) -> None:
     while waiting:
         item, is_known = waiting.pop()
         if is_known:
-            nodes[id(item)] = 1 + sum(nodes.get(id(part)) or _weight(part, path) for part in _parts(item))
+            nodes[id(item)] = 1 + sum(nodes.get(id(part)) or 1 + _length(part) for part in _parts(item))
             if nodes[id(item)] > _most(length):
                 raise refuse(path, "a container that stands within others beyond belief")
         elif id(item) not in nodes:
@@ -381,18 +378,10 @@ def _parts(item: Made) -> Iterable[Made]:
     return chain(item.items, item.attributes) if isinstance(item, Items) else cast("tuple[Made, ...]", item)
 
 
-def _weight(part: Made, path: Path) -> int:
-    if isinstance(part, Tensor) and part.strange:
-        raise refuse(path, f"a {part.strange} tensor")
-    return 1 + _length(part)
-
-
 def _length(part: Made) -> int:
     if type(part) in _SHORT:
         return 0
-    if isinstance(part, Encoded):
-        part = part.text
-    if isinstance(part, str | bytes):
+    if isinstance(part, str | bytes | bytearray):
         return len(part) // _TEXT_A_NODE
     part = part.sizes if isinstance(part, Sizes) else part.items if isinstance(part, Items) else part
     return len(part) if isinstance(part, list | tuple) else 0

@@ -1,61 +1,62 @@
-"""Files of torch.save, read with the restricted loader alone: what asks to run code is refused, by name."""
+"""Files of torch.save, read without torch, which only a new file needs; what asks to run code is refused."""
 
 import io
 import pathlib
 import pickle
 import re
 import struct
-import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
-
-import torch
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
-from mvcs.checkpoint.formats.layout import capture_named, layout_node
-from mvcs.checkpoint.state.captured import Collector
+from mvcs.checkpoint.formats.layout import Placed, capture_named, layout_node
+from mvcs.checkpoint.state.captured import Collector, Found, refuse
 from mvcs.checkpoint.state.rebuild import ContentReader, rebuild_state
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.state.state import StateCapture
-from mvcs.checkpoint.state.torch_values import torch_tensor
+from mvcs.checkpoint.state.state import MAX_NESTING, StateCapture
 from mvcs.checkpoint.torch_files.pickle_program import AnyPickle
-from mvcs.checkpoint.torch_files.stand_ins import ODD
+from mvcs.checkpoint.torch_files.stand_ins import (
+    ODD,
+    Device,
+    Items,
+    Named,
+    Sizes,
+    Tensor,
+    dtype_named,
+    is_plain,
+)
 from mvcs.checkpoint.torch_files.storage_layout import (
     WHAT,
     ZIP_MAGIC,
-    Outline,
-    memory_of,
+    Storages,
     pickle_in,
-    places_of,
+    source_of,
+    state_in,
     tensors_in,
 )
 from mvcs.errors import FileFormatError, MvcsError, StateError, StorageError, UnsafeFileError
-from mvcs.objects import FileEntry, FileFormat, Value
+from mvcs.objects import DTYPES, FileEntry, FileFormat, NodeTag, Path, Value, element_count
 
-# What the loader raises on bytes that no torch.save wrote: it checks little and fails where it stumbles.
+if TYPE_CHECKING:
+    import torch
+
+# What is raised on bytes that no torch.save wrote, where following them stumbles.
 _DAMAGE = (
     pickle.UnpicklingError,
     struct.error,
     ArithmeticError,
-    AssertionError,
-    AttributeError,
     EOFError,
     LookupError,
     MemoryError,
-    RuntimeError,
+    RecursionError,
     TypeError,
     ValueError,
 )
-_ASKED = re.compile(
-    r"GLOBAL (\S+) (?:was not an allowed|whose module)|unrecognized function (.+?)(?: which|$)"
-)
-_CODE = ("Can only create new object", "Can only build", "must be imported to load")
+_ASKED = re.compile(r"GLOBAL (\S+) was not an allowed")
+_CODE = "Can only build"
 _FRAME = 149  # with which all that pickle's protocols 4 and 5 write begins
-_HARMLESS = re.compile(
-    r"torch\.(_utils\.)?\w+$|torch\.nn\.parameter\.Parameter$|collections\.(OrderedDict|Counter)$|_codecs\.encode$|(builtins|__builtin__)\.(set|bytearray|complex)$"
-)
 
 
 def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEntry:
@@ -63,25 +64,73 @@ def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEnt
 
     Raises:
         FileFormatError: it is not such a file.
-        UnsafeFileError: it asks to run code, or this torch might run some that hides in it; none was run.
+        UnsafeFileError: it asks to run code; none was run.
         StateError: it holds a kind of tensor or key that cannot be stored.
     """
-    require_safe(str(torch.__version__), file.path)
     before = len(collector.leaves)
     members = _members(file)
     with _told(file, members):
-        memory, runs = memory_of(file, members, (name,))
-    with Outline.of(file, members, memory) as outline:
-        with _told(file, members):
-            loaded = _load(outline)
-        node = StateCapture(collector).node(loaded, (name,))
-        collector.leaves[before:] = map(outline.placed, collector.leaves[before:])
-    found = collector.leaves[before:]
+        made, storages, swapped = state_in(file, members, (name,))
+        capture = _TorchCapture(collector, file, storages, swapped=swapped)
+        node = capture.node(made, (name,))
     grown = sum(leaf.raw_bytes for leaf in collector.leaves[before:])
     if grown > MAX_RATIO * file.size:
         raise FileFormatError(f"'{file.path}' is not {WHAT}: its {file.size} bytes would grow to {grown}")
-    layout = layout_node(file, node, places_of(found, before, file, runs), collector)
-    return FileEntry(name, FileFormat.TORCH, node, layout)
+    return FileEntry(name, FileFormat.TORCH, node, layout_node(file, node, capture.placed, collector))
+
+
+class _TorchCapture(StateCapture):
+    """Walks what stands for a state, and hands tensors to a collector with their places in the file.
+
+    Attributes:
+        placed: where the tensors lie.
+    """
+
+    def __init__(self, collector: Collector, file: StampedFile, storages: Storages, *, swapped: bool) -> None:
+        super().__init__(collector)
+        self.placed: list[Placed] = []
+        self._file, self._storages, self._swapped = file, storages, swapped
+
+    def node(self, value: object, path: Path, depth: int = MAX_NESTING) -> Value:
+        """Return the structure of what `value` stands for."""
+        return super().node(value.container() if isinstance(value, Items) else value, path, depth)
+
+    def _torch(self, value: object, path: Path) -> Value:
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if isinstance(value, Device):
+            return [int(NodeTag.TORCH_DEVICE), value.name]
+        if isinstance(value, Sizes):
+            sizes = cast("tuple[int, ...]", value.sizes)
+            if min(sizes, default=0) < 0:
+                raise refuse(path, f"a torch.Size of {min(sizes)}")
+            return [int(NodeTag.TORCH_SIZE), *sizes]
+        dtype = dtype_named(value.name) if isinstance(value, Named) else None
+        if dtype is not None:
+            return [int(NodeTag.TORCH_DTYPE), dtype]
+        raise refuse(path, f"a '{value.name if isinstance(value, Named) else type(value).__name__}'")
+
+    def _tensor(self, tensor: Tensor, path: Path) -> Value:
+        if tensor.memory is None:
+            raise refuse(path, f"a {tensor.strange} tensor")
+        if tensor.dtype not in DTYPES:
+            raise refuse(path, f"a tensor of type 'torch.{tensor.dtype}'")
+        dtype, memory = DTYPES[tensor.dtype], self._storages[tensor.memory.key]
+        start = memory[1][0] + tensor.offset
+        swapped = memory[0].number_bytes if self._swapped else 0
+        # Tensors without elements have no memory to share, so only the object itself tells them apart.
+        bits = tensor.conjugated, tensor.negated
+        lying = (start, tensor.dtype, tensor.shape, tensor.strides, bits) if all(tensor.shape) else tensor
+        source = source_of(self._file, start, dtype, tensor, swapped)
+        known = len(self.collector.leaves)
+        found = Found(dtype, tensor.shape, source, tensor.flags, (self._file, lying))
+        node = self.collector.tensor(found, path)
+        order = tensor.order
+        if len(self.collector.leaves) > known and order is not None and not any(bits):
+            plain = order == tuple(range(len(order)))
+            length = element_count(tensor.shape) * dtype.itemsize
+            self.placed.append(Placed(start, known, length, None if plain else order, swapped))
+        return node
 
 
 def capture_loosely(file: StampedFile, name: str, collector: Collector) -> FileEntry:
@@ -97,13 +146,6 @@ def capture_loosely(file: StampedFile, name: str, collector: Collector) -> FileE
             raise
         raise FileFormatError(f"'{file.path}' is not {WHAT}: {_reason(error)}") from None
     return capture_named(file, name, found, collector)
-
-
-def _load(outline: Outline) -> object:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        loaded: object = torch.load(outline.path, map_location="cpu", weights_only=True, mmap=outline.zipped)
-        return loaded
 
 
 @contextmanager
@@ -153,40 +195,37 @@ def _unsafe(path: pathlib.Path, asked: str) -> UnsafeFileError:
 
 def _asked(message: str) -> str | None:
     match = _ASKED.search(message)
-    if match is not None:
-        return match[1] or match[2]
-    return next((reason for reason in _CODE if reason in message), None)
+    return match[1] if match is not None else _CODE if _CODE in message else None
 
 
 def _reason(error: BaseException) -> str:
     text = str(error)
-    if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
-        return text.split("\n", maxsplit=1)[0].split(". ", maxsplit=1)[0]
     if ODD in text:
         return text
     unsupported = re.search(r"Unsupported operand \d+", text)
-    detail = unsupported[0] if unsupported else type(error).__name__
-    return f"the restricted loader stops with '{detail}'"
+    return f"following its pickle stops with '{unsupported[0] if unsupported else type(error).__name__}'"
 
 
 def _unknown_globals(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
-    # The loader gives up at the first opcode it does not know; this finds what the rest would have asked for.
+    # Following ends at the first opcode that is not known; this finds what the rest would have asked for.
     with suppress(*_DAMAGE), file.open() as opened:
         content = pickle_in(file, opened, members) if members else opened.read(1 << 24)
         program = AnyPickle(io.BytesIO(content), len(content), ())
         with suppress(*_DAMAGE):
             program.follow()
-        yield from (name for name in program.asked if not _HARMLESS.match(name))
+        yield from (name for name in program.asked if not is_plain(name))
 
 
 def write_torch(node: Value, content: ContentReader, file: BinaryIO) -> None:
     """Write a structure with torch.save; loading it gives the same content.
 
     Raises:
+        ModuleNotFoundError: torch is not installed.
         StorageError: the disk refused it.
     """
+    from mvcs.checkpoint.state.torch_values import torch_tensor
 
-    def leaf(index: int) -> torch.Tensor:
+    def leaf(index: int) -> "torch.Tensor":
         known = content.tree.leaves[index]
         return torch_tensor(known.dtype, known.shape, content.leaf(index))
 
@@ -197,42 +236,12 @@ def save_torch(state: object, file: BinaryIO) -> None:
     """Write an object with torch.save.
 
     Raises:
+        ModuleNotFoundError: torch is not installed.
         StorageError: the disk refused it.
     """
+    import torch
+
     try:
         torch.save(state, file)
     except RuntimeError as error:  # how torch's archive writer reports a write that failed
         raise StorageError(f"torch.save failed: {str(error).splitlines()[0]}") from error
-
-
-# Known are files that run code in spite of `weights_only=True` up to 2.5.1 (CVE-2025-32434), and files that
-# damage memory, which may run code, up to 2.9.1 (CVE-2026-24747).
-SAFE_SINCE = (2, 10)
-_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})(?:\.[0-9]+)*(\.?(?:a|b|rc|dev)[0-9]*)?.*", re.DOTALL)
-
-
-def is_safe(version: str) -> bool:
-    """Tell whether no way around the restricted loader of a version of torch is published.
-
-    What comes before a release may lack what the release mended, so it counts as older. A version that cannot
-    be read counts as old.
-    """
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return False
-    release = int(match[1]), int(match[2])
-    return release > SAFE_SINCE or (release == SAFE_SINCE and match[3] is None)
-
-
-def require_safe(version: str, path: pathlib.Path) -> None:
-    """Check that a file may be given to the restricted loader.
-
-    Raises:
-        UnsafeFileError: this version of torch may run code that is in the file; nothing was run.
-    """
-    if not is_safe(version):
-        needed = ".".join(map(str, SAFE_SINCE))
-        raise UnsafeFileError(
-            f"'{path}' is not read with torch {version}: ways around its restricted loader are known",
-            hint=f"files of torch.save are read with torch {needed} or newer; a file of safetensors with any",
-        )

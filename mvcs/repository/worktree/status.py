@@ -15,9 +15,8 @@ from mvcs.checkpoint import (
     format_of,
     is_called_file,
     link_instead_error,
-    unreadable_here,
 )
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, some_of
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history import Revision
 from mvcs.local import BackgroundCompaction, LocalRecords
 from mvcs.objects import short_id, unfit_paths
@@ -101,7 +100,6 @@ class FolderFiles:
             try:
                 reading = open_reading(session.reader(), commit, session.progress)
                 states, tree = _states(session, reading), reading.tree
-                problems += _untold(reading, states)
             except StorageError as error:
                 problems.append(f"the files of HEAD cannot be compared: {error.message}")
             except (CorruptionError, NotFoundError) as error:
@@ -184,17 +182,6 @@ def _unreadable(error: MvcsError, last: Revision | None) -> str:
         else ""
     )
     return f"{error.message}{hint}{shown}"
-
-
-def _untold(reading: Reading, states: Mapping[str, str]) -> list[str]:
-    """Name files of torch that may be as committed, where nothing can read them."""
-    changed = [entry for entry in reading.tree.files or () if states[entry.path] == "modified"]
-    untold = [f"'{entry.path}'" for entry in changed if unreadable_here(entry)]
-    if not untold:
-        return []
-    return [
-        f"whether {some_of(untold, 3)} changed cannot be told: reading needs torch, which is not installed"
-    ]
 
 
 def _states(session: Session, reading: Reading) -> dict[str, str]:

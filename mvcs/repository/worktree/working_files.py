@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.checkpoint import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects import FileEntry, acting_paths, blob_reference, tensor_reference, walk_nodes
 from mvcs.repository.worktree.file_index import Index
@@ -26,7 +25,6 @@ from mvcs.restore import (
 from mvcs.retention import has_exact_layer
 
 UNSTORED = "has changes that are not committed"
-UNTOLD = "may have changes, which cannot be told without torch"
 HINT = "commit it or move it away; with --force it is lost"
 
 
@@ -181,7 +179,7 @@ def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> st
     """Tell why a commit does not have the content of a file; None when it has."""
     match = FileMatch.of(found, entry, reading)
     if match is None:
-        return UNTOLD if unreadable_here(entry) else UNSTORED
+        return UNSTORED
     if match.exact and _is_recorded(entry, reading):
         return _why_unreadable(entry, reading, exact=True)
     if match.value:
