@@ -20,6 +20,14 @@ def as_array(buffer: Buffer) -> Bytes:
     return np.frombuffer(buffer, np.uint8)
 
 
+def writable(buffer: Buffer) -> Bytes | None:
+    """Return the array of bytes that a decoder made a content in, to be overwritten; None of any other."""
+    made: object = buffer.obj if isinstance(buffer, memoryview) else None
+    if not isinstance(made, np.ndarray) or made.dtype != np.uint8 or made.nbytes != len(buffer):
+        return None
+    return made if made.flags.writeable else None
+
+
 def bytes_of(buffer: Buffer) -> int:
     """Return how many bytes a buffer has."""
     return len(buffer) if isinstance(buffer, bytes | bytearray) else buffer.nbytes

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from mvcs.delta import codes, exact, frames, narrowed, rans
-from mvcs.delta.buffers import Buffer, Bytes, Content, as_array
+from mvcs.delta.buffers import Buffer, Bytes, Content, as_array, writable
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
@@ -73,6 +73,7 @@ class _About:
     element: ElementFormat
     lengths: Sequence[int]
     base: Bytes
+    in_place: bool = False
     levels: int | None = None
     steps: Sequence[Steps] | None = None
 
@@ -124,6 +125,7 @@ def decode(
     lengths: Sequence[int],
     element: ElementFormat,
     base: Buffer | None = None,
+    overwrite: bool = False,
 ) -> Content:
     """Decode a payload into exactly as many bytes as `lengths` say; nothing larger is ever allocated.
 
@@ -133,6 +135,7 @@ def decode(
         lengths: bytes of each decoded content.
         element: the format of their elements.
         base: the decoded bytes of the bases, one behind the other, for encodings that have one.
+        overwrite: whether the content may take the place of the base, which nobody needs any more then.
 
     Raises:
         CorruptionError: the payload does not decode to that many bytes.
@@ -140,6 +143,8 @@ def decode(
         UsageError: a base is needed and is missing or of another length.
     """
     about = _about(encoding, element, lengths, base)
+    if overwrite and base is not None and (place := writable(base)) is not None:
+        about = replace(about, base=place, in_place=True)
     return _DECODERS[encoding](as_array(payload), about)
 
 
@@ -209,9 +214,11 @@ _DECODERS: Mapping[Encoding, Callable[[Bytes, _About], Content]] = {
         data, about.element.width, _check_codes(about).counts
     ).data.toreadonly(),
     Encoding.RANS_DELTA: lambda data, about: rans.decode_moves(
-        data, about.base, about.element.width, _check_codes(about).counts
+        data, about.base, about.element.width, _check_codes(about).counts, overwrite=about.in_place
     ).data.toreadonly(),
-    Encoding.RANS_RESIDUAL: lambda data, about: exact.decode_residual(data, about.base, about.element),
+    Encoding.RANS_RESIDUAL: lambda data, about: exact.decode_residual(
+        data, about.base, about.element, overwrite=about.in_place
+    ),
     Encoding.RANS_PLANES: lambda data, about: exact.decode_planes_rans(data, about.length, about.element),
     Encoding.ZSTD_DELTA: lambda data, about: frames.decompress_near(data, about.base, about.length),
     Encoding.NARROWED: lambda data, about: narrowed.decode_narrowed(data, about.base),

@@ -27,14 +27,16 @@ def encode_residual(content: Buffer, base: Buffer, element: ElementFormat) -> me
     return _encoded(lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating))
 
 
-def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> memoryview:
-    """Decode what `encode_residual` returned for the same base.
+def decode_residual(
+    payload: Buffer, base: Buffer, element: ElementFormat, *, overwrite: bool = False
+) -> memoryview:
+    """Decode what `encode_residual` returned for the same base, in place of it where it may be overwritten.
 
     Raises:
         CorruptionError: no encoder wrote this payload for that base.
     """
     data, near = as_array(payload), as_array(base)
-    out = mvcs_native.empty(near.size, np.uint8)
+    out = near if overwrite else mvcs_native.empty(near.size, np.uint8)
     return _decoded(lambda: mvcs_native.decode_residual(data, near, element.lane, element.floating, out), out)
 
 

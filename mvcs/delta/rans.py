@@ -64,8 +64,10 @@ def encode_moves(
         raise UsageError(f"codes cannot be encoded: {error}") from error
 
 
-def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int]) -> Bytes:
-    """Decode the bytes of codes that were encoded near `base`.
+def decode_moves(
+    payload: Bytes, base: Bytes, width: int, counts: Sequence[int], *, overwrite: bool = False
+) -> Bytes:
+    """Decode the bytes of codes that were encoded near `base`, in place of it where it may be overwritten.
 
     Raises:
         CorruptionError: no encoder wrote this payload for that base and members of these counts.
@@ -76,7 +78,7 @@ def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int])
             f"codes near others have the unknown mode {payload[0]}",
             hint="a newer mvcs may have written it; upgrade and try again",
         )
-    out = mvcs_native.empty(sum(counts) * width, np.uint8)
+    out = base if overwrite else mvcs_native.empty(sum(counts) * width, np.uint8)
     try:
         mvcs_native.decode_rans_moves(payload, base, width, _as_counts(counts), out)
     except ValueError as error:

@@ -237,3 +237,16 @@ def test_what_cannot_be_encoded_is_a_usage_error(arguments):
 def test_an_element_has_a_width_that_exists():
     with pytest.raises(UsageError):
         ElementFormat(3, floating=False)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "element"),
+    [(Encoding.RANS_DELTA, ElementFormat(2, floating=False)), (Encoding.RANS_RESIDUAL, FLOAT)],
+)
+def test_a_content_may_take_the_place_of_its_base(encoding, element):
+    first, second = (np.arange(400, dtype="<u4") * factor for factor in (1, 3))
+    alone = encode(Encoding.RANS_PLANES, first, element=FLOAT)
+    base = decode(Encoding.RANS_PLANES, alone, lengths=[1600], element=FLOAT)
+    payload = encode(encoding, second, element=element, base=base)
+    content = decode(encoding, payload, lengths=[1600], element=element, base=base, overwrite=True)
+    assert bytes(content) == bytes(base) == second.tobytes()

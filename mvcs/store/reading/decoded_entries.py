@@ -141,13 +141,20 @@ class DecodedEntries:
         return content
 
     def decode(self, chain: Chain, held: dict[ChunkPlace, Content]) -> Iterator[None]:
-        """Decode links one by one into `held`, from which what no later one needs is removed."""
+        """Decode links one by one into `held`, from which what no later one needs is removed.
+
+        What one link alone needs, and no cache has, is overwritten by it.
+        """
         uses = Counter(place for link in chain.links for place in chain.needs(link))
+        own: set[ChunkPlace] = set()
         for link in chain.links:
-            held[link.place] = self._decoded(link, chain, held)
-            self._met_again(link.place, held[link.place])
+            needed = chain.needs(link)
+            overwrite = len(needed) == 1 and needed <= own and all(uses[place] == 1 for place in needed)
+            held[link.place] = self._decoded(link, chain, held, overwrite=overwrite)
+            if not self._met_again(link.place, held[link.place]):
+                own.add(link.place)
             yield
-            for place in chain.needs(link):
+            for place in needed:
                 uses[place] -= 1
                 if not uses[place]:
                     del held[place]
@@ -159,16 +166,27 @@ class DecodedEntries:
             held[place] = cached
         return cached is not None
 
-    def _met_again(self, place: ChunkPlace, content: Content) -> None:
+    def _met_again(self, place: ChunkPlace, content: Content) -> bool:
         """Keep what is decoded twice: a few stored bytes may have many chunks lean on one long chain."""
-        if place in self._met:
+        met = place in self._met
+        if met:
             self._cache.add(place, content)
         self._met.add(place)
+        return met
 
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
+    def _decoded(
+        self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content], *, overwrite: bool
+    ) -> Content:
         entry, payload = located.placed.entry, self._payload(located)
         near = self._near(located, chain.bases[located.place], held) if entry.bases else None
-        return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
+        return decode(
+            entry.encoding,
+            payload,
+            lengths=entry.lengths,
+            element=entry.element,
+            base=near,
+            overwrite=overwrite,
+        )
 
     def _near(self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content]) -> Buffer:
         """Return the contents of an entry's bases, one behind the other."""

@@ -105,13 +105,15 @@ class _UnreadEntries(DecodedEntries):
 
     tally: _Tally
 
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
+    def _decoded(
+        self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content], *, overwrite: bool
+    ) -> Content:
         entry = located.placed.entry
         self.tally.entries += 1
         self.tally.members += len(entry.members)
         self.tally.decoded[entry.encoding] += entry.raw_bytes
         if not self.tally.skips or not _of_chunks(entry):
-            return super()._decoded(located, chain, held)
+            return super()._decoded(located, chain, held, overwrite=overwrite)
         cast("Counted", self.backend).count(located.placed.length)
         for base in entry.bases:
             if base.chunk is not None:
