@@ -1,12 +1,9 @@
 from .checkpointer import Checkpointer
 from .evaluation.evaluator import Evaluator
-from .probes.commit_probes import probe_commit
-from .probes.probe import Probe, probe
-from .probes.probe_every import ProbeEvery
+from .probing import Probe, ProbeEvery, probe, probe_commit
 from .saving.report import Failure, Resumed, Timings
 from .state.stateful import Stateful
-from .tune.report import Candidate, ChosenStep, TuneReport
-from .tune.tuning import Budget, tune_files
+from .tuning import Budget, Candidate, ChosenStep, TuneReport, tune_files
 
 __all__ = [
     "Budget",

@@ -9,23 +9,27 @@ from typing import Any, Final, Self, Unpack, cast
 
 from mvcs.checkpoint import check_state
 from mvcs.commits import step_number
-from mvcs.errors import MvcsError, StateError, UsageError, some_of
+from mvcs.errors import MvcsError, StateError, UsageError, number, some_of, text
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
-from mvcs.train.checks import check_extra, check_parts
 from mvcs.train.choice.search import Choice
 from mvcs.train.choosers import chooser_of
-from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process, bounding_of, listed
+from mvcs.train.options import (
+    Cadences,
+    CheckpointerOptions,
+    Delivery,
+    Process,
+    bounding_of,
+    check_parts,
+    listed,
+)
 from mvcs.train.saving import resumption
-from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
-from mvcs.train.saving.run_sizes import RunSizes
-from mvcs.train.saving.run_writer import Line, Meter, Snapshot
+from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, RunSizes, Timings, summary
+from mvcs.train.saving.run_writer import CommitQueue, Line, Meter, Snapshot
 from mvcs.train.saving.signals import Termination
-from mvcs.train.saving.worker import CommitQueue
-from mvcs.train.state.metrics import Metrics
+from mvcs.train.state.host_copies import HostBuffers
 from mvcs.train.state.parts import Parts
 from mvcs.train.state.side_effects import SideEffects
-from mvcs.train.state.snapshot import HostBuffers
 from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
@@ -91,8 +95,7 @@ class Checkpointer:
         loader: object | None = None,
         **options: Unpack[CheckpointerOptions],
     ) -> None:
-        check_parts(repo, model, optimizer, scheduler)
-        check_extra(options.get("extra"))
+        check_parts(repo, model, optimizer, scheduler, options.get("extra"))
         bounding, self._process = bounding_of(options), Process.of(options)
         self._delivery = Delivery.of(options)
         self._cadences = Cadences.of(options, self._process.clock)
@@ -182,9 +185,8 @@ class Checkpointer:
     def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
         found = resumption.restored(self._repo, passed[-1].parents[0] if passed else tip.id)
         loaded = self._parts.load(resumption.state_of_run(self._repo, found), f"commit {found.commit.short}")
-        bounded = resumption.bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
         self._line.follow(found.commit, lossy=found.lossy, tip=tip)
-        self.restored = resumption.resumed_from(found, loaded, bounded, passed)
+        self.restored = resumption.resumed_from(self._repo, found, loaded, passed)
         resumption.tell_resumed(self.restored)
         return loaded.step + 1
 
@@ -311,7 +313,10 @@ class Checkpointer:
         asked = self._process.clock()
         buffers = self._queue.take(wait=wait)
         if buffers is None:
-            self._leave_out(step, weights_only=weights_only)
+            self.skipped.append(step)
+            if not weights_only:
+                self._cadences.states.left_out()
+            _logger.warning("step %d is not committed: the queue is full", step)
             return
         try:
             snapshot = self._snapshot(buffers, step, metrics, message, asked, weights_only=weights_only)
@@ -346,12 +351,6 @@ class Checkpointer:
         if looks and not snapshot.weights_only:
             self._effects.put_back(state)
         return choice
-
-    def _leave_out(self, step: int, *, weights_only: bool) -> None:
-        self.skipped.append(step)
-        if not weights_only:
-            self._cadences.states.left_out()
-        _logger.warning("step %d is not committed: the queue is full", step)
 
     def _snapshot(
         self,
@@ -421,3 +420,33 @@ class Checkpointer:
         told, self._untold = self._untold, self.failures.total
         for failure in self.failures.since(told):
             _logger.warning("the run is not safe: %s", failure)
+
+
+class Metrics:
+    """Takes what a loop gives as metrics, and warns once of each that is left out."""
+
+    def __init__(self) -> None:
+        self._warned: set[object] = set()
+
+    def numbers(self, metrics: object) -> dict[str, float]:
+        """Return those that are single numbers, by name."""
+        if metrics is None:
+            return {}
+        if not isinstance(metrics, Mapping):
+            self._warn(None, f"metrics cannot be {metrics!r}")
+            return {}
+        found = {}
+        for name, value in metrics.items():
+            try:
+                text("the name of a metric", name)
+                found[name] = number(f"the metric '{name}'", value, "")
+            except UsageError as error:
+                self._warn(name, error.message)
+        return found
+
+    def _warn(self, name: object, what: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            _logger.warning(
+                "%s; commits are made without it: give numbers by name, as in {'loss': 0.5}", what
+            )

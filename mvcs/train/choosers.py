@@ -18,11 +18,11 @@ from mvcs.quantize import (
     quantizer_config,
 )
 from mvcs.search import SEARCH_DEFAULTS, Bound, SearchSettings
-from mvcs.train.checks import check_functions
 from mvcs.train.choice.published.cube_chooser import PublishedChooser
 from mvcs.train.choice.search import BoundingOptions, Chooser
 from mvcs.train.evaluation.call_evaluate import Evaluate, metric_of
 from mvcs.train.evaluation.evaluator import Evaluator, Held, OnFailure, held
+from mvcs.train.options import check_functions
 from mvcs.train.state.stateful import ModelProvider
 
 _logger = logging.getLogger("mvcs.train")

@@ -4,15 +4,18 @@
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, cast, get_args
 
+import torch
+from torch import nn
+
 from mvcs.errors import UsageError, no_option, one_of, whole
 from mvcs.refs import refuse_ambiguous
 from mvcs.reports import CommitInfo
-from mvcs.train.checks import check_flags, check_functions
+from mvcs.repository import Repository
 from mvcs.train.choice.search import BoundingOptions
 from mvcs.train.saving.cadence import Cadence, Clock, EverySteps, cadence_of
 
@@ -92,7 +95,9 @@ class Process:
             UsageError: one is of another kind.
         """
         given = filled(ProcessOptions, options)
-        check_flags(rng=given["rng"], final=given["final"])
+        for name in ("rng", "final"):
+            if not isinstance(given[name], bool):
+                raise UsageError(f"{name} cannot be {given[name]!r}", hint="use True or False")
         check_functions({"clock": given["clock"]}, ())
         return cls(**given)
 
@@ -183,11 +188,10 @@ def filled(group: type[_Group], given: Mapping[str, object]) -> _Group:
 def defaults(group: type[object]) -> dict[str, object]:
     """Return what the options of a group are where they are not given, in their order."""
     hints = group.__annotations__
-    return {name: _default(getattr(hint, "__metadata__", ())) for name, hint in hints.items()}
-
-
-def _default(told: tuple[object, ...]) -> object:
-    return next((one.value for one in told if isinstance(one, Default)), None)
+    return {
+        name: next((one.value for one in getattr(hint, "__metadata__", ()) if isinstance(one, Default)), None)
+        for name, hint in hints.items()
+    }
 
 
 def _bare(hint: Any) -> object:  # noqa: ANN401 - whatever stands for a type
@@ -224,3 +228,47 @@ def listed(init: _Init) -> _Init:
     shown: Any = init
     shown.__signature__ = signature.replace(parameters=[*named, *options, bounding])
     return init
+
+
+def check_parts(repo: object, model: object, optimizer: object, scheduler: object, extra: object) -> None:
+    """Refuse parts that stand in one another's place, and classes in the place of their instances.
+
+    Raises:
+        UsageError: the repository is not open, a part is of another kind, or further ones have no names.
+    """
+    if not isinstance(repo, Repository):
+        hint = "open it first: mvcs.open_or_init('runs/gpt')"
+        raise UsageError(f"the repository cannot be a '{type(repo).__name__}'", hint=hint)
+    order = (
+        "the order is Checkpointer(repo, model, optimizer, scheduler); name the others, as in loader=loader"
+    )
+    _check_made(model=model, optimizer=optimizer, scheduler=scheduler)
+    if isinstance(optimizer, nn.Module):
+        raise UsageError("the optimizer cannot be a model", hint=order)
+    if isinstance(scheduler, Iterable | nn.Module | torch.optim.Optimizer):
+        raise UsageError(f"the scheduler cannot be a '{type(scheduler).__name__}'", hint=order)
+    named = isinstance(extra, Mapping) and all(isinstance(name, str) for name in extra)
+    if extra is not None and not named:
+        raise UsageError(f"extra cannot be {extra!r}", hint="name each part, as in extra={'ema': ema}")
+
+
+def _check_made(**parts: object) -> None:
+    for name, part in parts.items():
+        if isinstance(part, type):
+            made = {"optimizer": "model.parameters(), ...", "scheduler": "optimizer, ..."}.get(name, "...")
+            hint = f"make one first, and pass it: {name} = {part.__name__}({made})"
+            raise UsageError(f"the {name} cannot be the class '{part.__name__}'", hint=hint)
+
+
+def check_functions(functions: Mapping[str, object], on_commit: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        UsageError: one of them is something else.
+    """
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{name} cannot be {function!r}", hint="pass a function, without calling it")
+    several = isinstance(on_commit, Sequence) and all(map(callable, on_commit))
+    if not (callable(on_commit) or several):
+        raise UsageError(f"on_commit cannot be {on_commit!r}", hint="pass a function, or several in a list")

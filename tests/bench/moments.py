@@ -19,8 +19,7 @@ from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.next_byte import GptTask, GruTask, MuonTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.commit_probes import bounded_copy
-from mvcs.train.probes.probe import compared
+from mvcs.train.probing import bounded_copy, compared
 from tests.bench import results
 from tests.bench.optimizers import moments, show_costs
 

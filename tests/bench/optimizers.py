@@ -23,7 +23,7 @@ from torch import nn
 from mvcs.bench.runs.tasks import Learner
 from mvcs.bench.tasks.next_byte import GptTask, Sizes
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.commit_probes import bounded_copy
+from mvcs.train.probing import bounded_copy
 from tests.bench import results
 
 SIZES = Sizes(width=96, layers=2, heads=4, context=64)

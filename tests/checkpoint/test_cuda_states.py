@@ -9,7 +9,7 @@ import torch
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.objects.chunk_grid import DTYPES
 from mvcs.repository import Repository
-from mvcs.train.state.snapshot import HostBuffers
+from mvcs.train.state.host_copies import HostBuffers
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mvcs.train.tune.tuning import Budget
+from mvcs.train.tuning import Budget
 from tests.cli.conftest import Console
 
 JUDGES = """

@@ -23,7 +23,7 @@ from mvcs.repository import lineage_record
 from mvcs.repository.sharing import exchange, upstreams
 from mvcs.repository.worktree import whereabouts
 from mvcs.train import Checkpointer
-from mvcs.train.saving import runs
+from mvcs.train.saving import run_writer
 from tests.repository.states import modified_model
 
 
@@ -70,7 +70,7 @@ SUBJECTS = [
     exported_files.SUBJECT,
     head.HEAD_LOG,
     lineage_record.SUBJECT,
-    runs.SUBJECT,
+    run_writer.SUBJECT,
     seen_refs.SEEN_REFS,
     exchange.NEEDS,
     whereabouts.SUBJECT,

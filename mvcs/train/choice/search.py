@@ -4,21 +4,22 @@ import itertools
 import logging
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, Final, Literal, Protocol
 
+import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.checkpoint import MODEL
+from mvcs.checkpoint import MODEL, CapturedLeaf
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import EvaluationError, MvcsError, UsageError, real, some_of, whole
-from mvcs.objects import Path
-from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
+from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, Path, element_count, path_text
+from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
     NO_SHARE,
     SEARCH_DEFAULTS,
@@ -34,17 +35,16 @@ from mvcs.search import (
     LatticeSearch,
     SamplingNoise,
     SearchSettings,
+    StepCost,
     Verdict,
     error_of,
     is_zero,
     undecided,
 )
-from mvcs.train.choice.model_weights import Part
-from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
+from mvcs.train.evaluation.live_tensors import Weights, averages_of, tensors_of
 from mvcs.train.evaluation.model_swap import ModelLostError
-from mvcs.train.evaluation.state_names import averages_of, tensors_of
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -60,6 +60,198 @@ Outcome = LatticeOutcome | CubeOutcome
 _ENDED = "the run was told to end (SIGTERM)"
 _NO_TIME = f"{_ENDED}, and nothing tells that {LAST_SECONDS:g} seconds are enough to judge a candidate"
 _ONE_TRIED = f"exact, since {_ENDED}, which left time for one candidate"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps that can be chosen at one commit, as the search sees them.
+
+    Attributes:
+        trial: of the state.
+        settings: what the search goes by.
+        frozen: paths of parameters that are not trained.
+        holds: whether weights that did not change since the parent keep their steps.
+        within: paths of the weights whose steps are chosen; None for all.
+        hysteresis: the one that the steps of other weights were chosen with; None where none were.
+    """
+
+    trial: LatticeTrial
+    settings: SearchSettings = SEARCH_DEFAULTS
+    frozen: Collection[Path] = ()
+    holds: bool = True
+    within: Container[Path] | None = None
+    hysteresis: float | None = None
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Sequence[CapturedLeaf]]:
+        """The weights by layer type, of which each is of one part of the state."""
+        own = self.within
+        return {
+            kind: leaves for kind, leaves in self.trial.kinds.items() if own is None or leaves[0].path in own
+        }
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The layer types whose steps stay, since their weights are frozen."""
+        return self.trial.held.intersection(self.kinds) if self.holds else frozenset()
+
+    @cached_property
+    def starts(self) -> Mapping[str, int]:
+        """The parent's step byte of each layer type, else the one that the settings give."""
+        return {kind: self._start(kind, self.trial.starts[kind]) for kind in self.kinds}
+
+    def _start(self, kind: str, own: int) -> int:
+        if kind in self.held:
+            return own
+        parent = self.trial.parents.get(kind)
+        if parent is None:
+            return min(own, self.coarsest[kind])
+        # A model that has not learned anything, or no longer does, does not mind any step.
+        octaves = math.ceil(max(parent - self.coarsest[kind], 0) / STEPS_PER_OCTAVE)
+        return parent - octaves * STEPS_PER_OCTAVE
+
+    @cached_property
+    def settled(self) -> Container[str]:
+        """The layer types most of whose codes stay what they are as long as their step does."""
+        return {
+            kind
+            for kind in self.trial.parents
+            if kind in self.kinds and self._bits(kind) < self.settings.settled
+        }
+
+    def _bits(self, kind: str) -> float:
+        """Return what a weight of a layer type takes at the step that it begins with."""
+        weights = sum(element_count(leaf.shape) for leaf in self.trial.kinds[kind])
+        return 8 * self.cost(kind, self.starts[kind], max(self.hystereses)).stored / weights
+
+    @cached_property
+    def coarsest(self) -> Mapping[str, int]:
+        """Four times what the settings give: larger ones leave most weights zero."""
+        most = self.settings.coarser
+        return {kind: min(self.trial.starts[kind] + most, STEP_BYTES - 1) for kind in self.kinds}
+
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Those up to what the settings allow; the largest alone where codes that are kept keep pace.
+
+        At the same quality those take fewer bytes than the nearest.
+        """
+        if self.hysteresis is not None:
+            return (self.hysteresis,)
+        earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
+        if earlier is None or not self.trial.parents:
+            return (0.0,)
+        if earlier.drifts:
+            return (max(hysteresis for hysteresis in known if hysteresis <= most),)
+        return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
+        """Return what a step means for a layer type."""
+        tried = self.trial.tried(kind, step, hysteresis)
+        return StepCost(tried.stored, tried.loss)
+
+    @property
+    def begins_frozen(self) -> bool:
+        """Whether this is a first commit, and some of its weights are never trained."""
+        paths = (leaf.path for leaves in self.kinds.values() for leaf in leaves)
+        return self.trial.parents.keys().isdisjoint(self.kinds) and any(path in self.frozen for path in paths)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a state that is measured by itself.
+
+    Attributes:
+        name: "model", or as "extra.ema".
+        evaluator: measures it.
+        place: where its state stands in that of the run.
+        tensors: of it, by path in the state of the run.
+        names: of an average, which the model's own evaluation measures: the parameter or buffer of the model
+            that each tensor is loaded into; None where the tensors are those of the evaluated object.
+    """
+
+    name: str
+    evaluator: Evaluator
+    place: Path
+    tensors: Mapping[Path, torch.Tensor]
+    names: Mapping[Path, str] | None = None
+
+    @cached_property
+    def own(self) -> Weights | None:
+        """What is evaluated as it was handed over; None where the evaluated object holds it."""
+        inner = {path[len(self.place) :]: path for path in self.tensors} if self.names is None else {}
+        names = self.names or {inner[path]: name for path, name in self.evaluator.copies(inner).items()}
+        live = self.evaluator.live
+        return {name: self.tensors[path].to(live[name].dtype) for path, name in names.items()} or None
+
+    @cached_property
+    def frozen(self) -> frozenset[Path]:
+        """The paths of parameters that are not trained."""
+        untrained, names = self.evaluator.frozen, self.names or {}
+        return frozenset(path for path in self.tensors if names.get(path, path[-1]) in untrained)
+
+    def weights(self, restored: RestoredValues, model: "Part | None" = None) -> "RestoredWeights":
+        """Return what a commit would restore, as it is evaluated.
+
+        Args:
+            restored: what a commit would restore of the whole state.
+            model: where that is restored bounded too: an average gets from it what it does not have itself.
+
+        Raises:
+            UsageError: a value that would be another one is not that of a parameter or buffer.
+        """
+        own, live = self.own or {}, self.evaluator.live
+        beside = model._places(restored) if model is not None and self.names is not None else {}  # noqa: SLF001
+        places = {name: path for name, path in beside.items() if name not in own} | self._places(restored)
+        return RestoredWeights(restored, places, own, live)
+
+    def _places(self, restored: RestoredValues) -> dict[str, Path]:
+        if self.names is not None:
+            return {name: path for path, name in self.names.items() if path in restored}
+        inner = {path[len(self.place) :]: path for path in restored if path in self.tensors}
+        found = self.evaluator.names(inner)
+        for inside, path in inner.items():
+            if inside not in found and restored.content(path) != bytes(restored.leaf(path).source.read()):
+                raise UsageError(
+                    f"the {self.name} has no ordinary parameter or buffer '{path_text(inside)}'",
+                    hint="let its state_dict() hold its own tensors, not copies of them",
+                )
+        return {name: inner[inside] for inside, name in found.items()}
+
+
+@dataclass(frozen=True)
+class RestoredWeights(Mapping[str, torch.Tensor]):
+    """Restored values of parameters and buffers by name, each made when it is asked for.
+
+    Attributes:
+        restored: of all leaves of a state.
+        places: of those that are restored from codes, by name.
+        exact: the values of others.
+        live: the parameters and buffers that they are written into, whose dtypes they get.
+    """
+
+    restored: RestoredValues
+    places: Mapping[str, Path]
+    exact: Weights = field(default_factory=dict)
+    live: Weights = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.places.keys() | self.exact.keys())
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter({**self.exact, **self.places})
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return the values in the shape of the leaf."""
+        if name not in self.places:
+            return self.exact[name]
+        path = self.places[name]
+        leaf = self.restored.leaf(path)
+        value = torch.from_numpy(self.restored[path]).reshape(leaf.shape)
+        # An average may be of another type than the model: it is loaded as a checkout gives it.
+        return value.to(getattr(torch, leaf.dtype.name)).to(self.live[name].dtype)
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -399,7 +591,10 @@ class Chooser:
             return Found(part, None, None, notes=(f"{part.name} is kept exactly, since {error.message}",))
         epsilon, goal = evaluator.bound.epsilon(step), evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        return Found(part, outcome, evaluation, self._doubts_of(outcome, evaluator, baseline, epsilon))
+        verdicts = [each.verdict for each in outcome.tested]
+        evaluator.learn(verdicts, baseline, epsilon)
+        doubts = self._noise.note(verdicts, baseline, epsilon), self._goal.doubt(baseline)
+        return Found(part, outcome, evaluation, tuple(doubt for doubt in doubts if doubt is not None))
 
     def _refuse_blind(self, part: Part, step: int, baseline: Baseline, restored: RestoredValues) -> None:
         """Look whether an evaluation sees what it is given, at the first commit and now and then.
@@ -475,15 +670,6 @@ class Chooser:
         own = {path: one.part.name for one in bounded for path in one.part.tensors}
         self._checked, self._checked_parts = config, own
         return Choice(config, evaluation, tuple(notes), parts=own)
-
-    def _doubts_of(
-        self, outcome: Outcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
-    ) -> tuple[str, ...]:
-        """Learn from the noise of a commit's evaluations, and return what there is to tell of them."""
-        verdicts = [each.verdict for each in outcome.tested]
-        evaluator.learn(verdicts, baseline, epsilon)
-        doubts = self._noise.note(verdicts, baseline, epsilon), self._goal.doubt(baseline)
-        return tuple(doubt for doubt in doubts if doubt is not None)
 
     def _budget(self, began: float, baseline: Baseline) -> Callable[[], bool]:
         """Return what is asked before each candidate of a part: whether it may not be begun any more.

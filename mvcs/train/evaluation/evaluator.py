@@ -24,10 +24,16 @@ from mvcs.search import (
     check_repeatable,
 )
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
-from mvcs.train.evaluation.live_tensors import OtherWeights, Weights, live_tensors
+from mvcs.train.evaluation.live_tensors import (
+    OtherWeights,
+    Weights,
+    live_tensors,
+    memory_of,
+    names_of,
+    tensors_of,
+)
 from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
-from mvcs.train.evaluation.state_names import memory_of, names_of, tensors_of
 from mvcs.train.state.host_copies import is_plain
 from mvcs.train.state.stateful import ModelProvider, Stateful
 

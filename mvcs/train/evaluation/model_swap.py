@@ -14,11 +14,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mvcs.errors import EvaluationError, MvcsError
 from mvcs.train.evaluation.call_evaluate import described
-from mvcs.train.evaluation.live_tensors import Weights, assign, has_bits, live_tensors, write
+from mvcs.train.evaluation.live_tensors import Weights, assign, has_bits, live_tensors, memory_of, write
 from mvcs.train.state import rng
-from mvcs.train.state.host_copies import is_plain
+from mvcs.train.state.host_copies import HostBuffers, is_plain
 from mvcs.train.state.side_effects import is_same_state
-from mvcs.train.state.snapshot import HostBuffers
 
 _TRAINS = "evaluate trains the model"
 _EVALUATE_ONLY = "let evaluate compute the metric alone; its changes were undone"
@@ -159,20 +158,13 @@ class _Tensor:
         return cls(tensor, tensor.data, tensor.requires_grad, gradient)
 
     def take_back(self) -> None:
-        if not _is_same_memory(self.tensor, self.memory):
+        if memory_of(self.tensor) != memory_of(self.memory):
             self.tensor.data = self.memory
         if not self.tensor.is_leaf:
             return
         if self.tensor.requires_grad is not self.requires_grad:
             self.tensor.requires_grad_(self.requires_grad)
         self.tensor.grad = self.gradient
-
-
-def _is_same_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    if tensor.dtype != other.dtype or tensor.device != other.device:
-        return False
-    alike = tensor.shape == other.shape and tensor.stride() == other.stride()
-    return alike and tensor.data_ptr() == other.data_ptr()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch import multiprocessing, nn
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Batch
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called, described
-from mvcs.train.evaluation.live_tensors import Weights, live_tensors, write
+from mvcs.train.evaluation.live_tensors import Weights, live_tensors, memory_of, write
 from mvcs.train.evaluation.model_swap import ModelLender
 
 _ALIGNMENT = 64
@@ -49,9 +49,7 @@ class Layout:
         """Lay out `tensors` one after another."""
         places, end, known = [], 0, dict[object, int]()
         for name, tensor in tensors.items():
-            identity = (
-                (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else name
-            )
+            identity = memory_of(tensor) if tensor.numel() else name
             offset = known.setdefault(identity, end)
             places.append((name, tensor.dtype, tuple(tensor.shape), offset))
             if offset == end:

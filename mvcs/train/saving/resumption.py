@@ -123,13 +123,10 @@ def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:
     )
 
 
-def bounded_parts(repo: Repository, commit: CommitInfo) -> set[str]:
-    """Return the first name of every path at which something is quantized."""
-    return {tensor.path.partition(".")[0] for tensor in repo.show(commit.id).tensors if tensor.exact_id}
-
-
-def resumed_from(found: Restored, loaded: Loaded, bounded: set[str], passed: list[CommitInfo]) -> Resumed:
+def resumed_from(repo: Repository, found: Restored, loaded: Loaded, passed: list[CommitInfo]) -> Resumed:
     """Describe what a run continued from: a state that came back, and what became of its parts."""
+    tensors = repo.show(found.commit.id).tensors if found.lossy else []
+    bounded = {tensor.path.partition(".")[0] for tensor in tensors if tensor.exact_id}
     return Resumed(
         commit=found.commit,
         layer=found.layer,

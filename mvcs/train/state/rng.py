@@ -2,7 +2,8 @@
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ def capture() -> dict[str, object]:
         "torch": torch.get_rng_state(),
         "cuda": cuda,
     }
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Let the global generators be in the end as they were before."""
+    before = capture()
+    try:
+        yield
+    finally:
+        restore(before)
 
 
 def restore(saved: Mapping[str, Any]) -> None:

@@ -8,8 +8,7 @@ import torch
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.commit_probes import bounded_copy
-from mvcs.train.probes.probe import compared, probe
+from mvcs.train.probing import bounded_copy, compared, probe
 
 
 def falling(behind):

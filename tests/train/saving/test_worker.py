@@ -2,7 +2,7 @@
 
 import threading
 
-from mvcs.train.saving.worker import CommitQueue
+from mvcs.train.saving.run_writer import CommitQueue
 
 
 def take(queue: CommitQueue):

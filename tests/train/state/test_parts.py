@@ -11,8 +11,8 @@ from torch import nn
 from mvcs.checkpoint import capture_state, rebuild_state, torch_tensor
 from mvcs.errors import StateError, UsageError
 from mvcs.train.callbacks import HandedModel
+from mvcs.train.state.host_copies import HostBuffers
 from mvcs.train.state.parts import Parts
-from mvcs.train.state.snapshot import HostBuffers
 
 
 def test_several_optimizers_in_one_place_are_told_where_they_go() -> None:

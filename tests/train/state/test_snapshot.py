@@ -9,7 +9,7 @@ import torch
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.errors import StateError
 from mvcs.objects.chunk_grid import DTYPES
-from mvcs.train.state.snapshot import HostBuffers
+from mvcs.train.state.host_copies import HostBuffers
 
 STORED = [getattr(torch, name) for name in DTYPES if hasattr(torch, name)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.objects.chunk_grid import DTYPES
-from mvcs.train.state.snapshot import HostBuffers
+from mvcs.train.state.host_copies import HostBuffers
 
 # Some of what is copied here is new in torch.
 pytestmark = pytest.mark.filterwarnings(

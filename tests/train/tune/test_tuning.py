@@ -6,7 +6,7 @@ import torch
 
 from mvcs.repository import Repository
 from mvcs.search import Bound
-from mvcs.train.tune.tuning import tune_files
+from mvcs.train.tuning import tune_files
 
 
 def odd_state(step: int) -> dict[str, object]:

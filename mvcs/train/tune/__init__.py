@@ -1,1 +1,0 @@
-"""How files are committed, chosen by a function of what would be restored of them."""
