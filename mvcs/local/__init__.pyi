@@ -1,7 +1,7 @@
 from . import place
 from .compactions import BackgroundCompaction, CompactionSteps, Step, forget_background, packs_to_go_on_with
 from .exported_files import ExportLanding, Exports, stamps_of_files
-from .findings import Findings, save_findings
+from .findings import Findings, Sample, save_findings
 from .head import HEAD, HEAD_LOG, MOVED_FROM, Head, HeadLog, Move, mend_advice, read_head, write_head
 from .journal import Journal, JournalRemains, journal_remains, packs_at_work, packs_on_record
 from .place import (
@@ -24,7 +24,6 @@ from .place import (
 )
 from .records import RECORDS_FOLDER, LocalRecords
 from .restore_rates import MeasuredRates, known_rates, remember_rates
-from .sampling import Sample
 from .seen_refs import SEEN_REFS, SeenRefs
 from .store_description import Description
 from .store_watch import StoreWatch, known_damaged, note_checked, note_damaged

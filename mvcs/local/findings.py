@@ -1,10 +1,14 @@
-"""What the last checks of this clone found wrong with its store: from there a repair begins.
+"""What the last checks of this clone found wrong with its store, and how far samples of its packs came.
 
-Anybody may have written the record, so nothing is done on its word alone: a repair looks for itself.
+From findings a repair begins. Anybody may have written the record, so nothing is done on its word alone: a
+repair looks for itself. Samples take a part of the packs at a time, in the order of their paths, so that
+after a round all were looked at. Commits walk through the value packs as well, a little each, and compare
+checksums (`store_watch`). A sample is larger, decodes what it takes, and goes through exact layers too.
 """
 
 import pathlib
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,10 +16,13 @@ from mvcs.errors import MvcsError
 from mvcs.local.records import LocalRecords
 from mvcs.refs import now_microseconds
 from mvcs.reports import FsckReport, Problem, as_utc
+from mvcs.store import pack_name
 
 SUBJECT, PACK = "findings", "pack"
 MOST, MOST_TEXT = 4096, 1000  # problems, and characters of each text
 _LATEST = 1 << 57  # microseconds, some thousand years from now
+SAMPLED = "sampled"
+_LATEST_SECOND = 1 << 40  # seconds
 
 
 @dataclass(frozen=True)
@@ -100,3 +107,71 @@ def _problems(rows: list[object]) -> Iterable[Problem]:
         if isinstance(row, list) and len(row) == 4 and all(isinstance(text, str) for text in row):
             kind, subject, message, hint = (text[:MOST_TEXT] for text in row)
             yield Problem(kind, subject, message, hint or None)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Packs that are looked at together.
+
+    Attributes:
+        paths: where they lie.
+        after: the last path of this round so far; "" where the round ends with them.
+        begun: when this round began, in seconds.
+        before: when the round before began; None where there was none.
+        done: the part of all bytes that this round has seen after them, from 0 to 1.
+    """
+
+    paths: tuple[str, ...]
+    after: str
+    begun: int
+    before: int | None
+    done: float
+
+    @classmethod
+    def due(cls, local: pathlib.Path | None, sizes: Mapping[str, int], share: float) -> "Sample":
+        """Return the packs that are next: at least one, and so many that they have a share of all bytes."""
+        record = LocalRecords(local).read(SAMPLED)
+        packs = sorted(path for path in sizes if pack_name(path))
+        after = record.get("after")
+        after = after if isinstance(after, str) else ""
+        begun, before = (_seconds(record.get(name)) for name in ("begun", "before"))
+        total = sum(sizes[path] for path in packs)
+        ahead = [path for path in packs if path > after]
+        if not ahead or not after:
+            begun, before, ahead = int(time.time()), begun, packs
+        taken, size = list[str](), 0
+        for path in ahead:
+            if taken and size >= share * total:
+                break
+            taken.append(path)
+            size += sizes[path]
+        is_last = len(taken) == len(ahead)
+        seen = sum(sizes[path] for path in packs if taken and path <= taken[-1])
+        return cls(
+            tuple(taken),
+            "" if is_last or not taken else taken[-1],
+            begun or int(time.time()),
+            before,
+            1.0 if is_last or not total else seen / total,
+        )
+
+    def looked(self, local: pathlib.Path | None) -> None:
+        """Remember that these were looked at.
+
+        Raises:
+            StorageError: the record cannot be written.
+        """
+        with LocalRecords(local).change(SAMPLED) as record:
+            record.clear()
+            record |= {"after": self.after, "begun": self.begun}
+            if self.before is not None:
+                record["before"] = self.before
+
+    @property
+    def since(self) -> int | None:
+        """Since when every pack was looked at, in seconds; None before the first round has ended."""
+        return self.begun if not self.after else self.before
+
+
+def _seconds(value: object) -> int | None:
+    return value if type(value) is int and 0 < value < _LATEST_SECOND else None

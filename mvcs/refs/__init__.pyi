@@ -1,4 +1,6 @@
-from .damage import (
+from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
+from .record import RefChange, RefRecord, check_note, check_tag
+from .record_files import (
     UNREADABLE,
     DamagedRecord,
     FoundRecord,
@@ -7,10 +9,8 @@ from .damage import (
     lost_end_error,
     missing_ref_error,
     recordless_error,
+    ref_folder,
 )
-from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
-from .record import RefChange, RefRecord, check_note, check_tag
-from .record_files import ref_folder
 from .refstore import (
     HEADS,
     NOTES,

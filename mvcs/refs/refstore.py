@@ -8,20 +8,21 @@ from typing import Protocol
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, StorageError, UnsupportedFormatError
 from mvcs.objects import Note, ObjectId, is_record_name, record_name, record_number, short_id
-from mvcs.refs.damage import (
+from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
+from mvcs.refs.record import RefChange, RefRecord
+from mvcs.refs.record_files import (
     KEPT_RECORDS,
     UNREAD,
     UNREADABLE,
     DamagedRecord,
     FoundRecord,
+    RecordFiles,
     RefSurvey,
     following,
     gone,
     recordless_error,
+    ref_folder,
 )
-from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import RefChange, RefRecord
-from mvcs.refs.record_files import RecordFiles, ref_folder
 from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, Marked, PackNeeds, WriterDuties
 from mvcs.store import Backend, refuse_changes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Revision
 from mvcs.machine import processors
 from mvcs.objects import ObjectId, short_id
@@ -40,7 +40,6 @@ from mvcs.store import (
     value_packs,
 )
 
-UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.
 RUN_PACKS, RUN_BYTES = 256, 8 << 30
 AHEAD = 64
@@ -127,10 +126,10 @@ class Acceptance:
         """Return the bytes of packs that commits need and that are not here, by footers over there."""
         names: set[str] = set()
         for part in _parts(revisions):
-            with suppress(*UNFIT):  # the one that fails is refused when it is looked at
+            with suppress(*UNREADABLE_ERRORS):  # the one that fails is refused when it is looked at
                 self.there.store.catalog.attach_all(revision.written.pack for revision in part)
             for revision in part:
-                with suppress(*UNFIT):
+                with suppress(*UNREADABLE_ERRORS):
                     needed = self.there.store.catalog.attach(revision.written.pack).needed
                     names.update(name for name in (*needed, revision.written.pack) if not self._has(name))
             self.there.store.catalog.keep(())
@@ -151,12 +150,12 @@ class Acceptance:
         run: dict[ObjectId, tuple[Revision, list[str]]] = {}
         names: set[str] = set()
         for part in _parts(revisions):
-            with suppress(*UNFIT):  # the one that fails is met again below
+            with suppress(*UNREADABLE_ERRORS):  # the one that fails is met again below
                 self.there.store.catalog.attach_all(revision.written.pack for revision in part)
             for revision in part:
                 try:
                     footer = self.there.store.catalog.attach(revision.written.pack)
-                except UNFIT as error:
+                except UNREADABLE_ERRORS as error:
                     self._refuse(revision, error)
                     continue
                 needed = [*footer.needed, revision.written.pack]
@@ -204,7 +203,7 @@ class Acceptance:
         """Bring packs and judge commits; return the footers, and the packs that good commits need."""
         footers, problems = self._bring(name for name in names if not self._has(name))
         store = ObjectStore(self.quarantine.beside(self.here.store.backend), self.here.store.memory)
-        with suppress(*UNFIT):  # what lacks it says so
+        with suppress(*UNREADABLE_ERRORS):  # what lacks it says so
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
@@ -212,7 +211,7 @@ class Acceptance:
         for revision, needed in run.values():
             try:
                 good |= self._judge(revision, needed, completeness, problems)
-            except UNFIT as error:
+            except UNREADABLE_ERRORS as error:
                 self._refuse(revision, error)
         return footers, good
 
@@ -294,7 +293,7 @@ class Acceptance:
     def _brought(self, name: str) -> Footer | MvcsError:
         try:
             return self._taken_over(name) or self._copied(name)
-        except UNFIT as error:
+        except UNREADABLE_ERRORS as error:
             self.quarantine.drop(name)
             return self._named(name, error)
         finally:
@@ -303,7 +302,7 @@ class Acceptance:
     def _taken_over(self, name: str) -> Footer | None:
         """Return the footer of a pack that an earlier fetch left, if it is what its name says."""
         left = self.quarantine.left(name)
-        with suppress(*UNFIT):
+        with suppress(*UNREADABLE_ERRORS):
             return None if left is None else self._inspected(name, left)
         return None
 

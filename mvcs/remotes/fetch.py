@@ -19,11 +19,11 @@ from mvcs.refs import (
     check_name,
     check_tag,
 )
-from mvcs.remotes.acceptance import UNFIT, Acceptance
+from mvcs.remotes.acceptance import Acceptance
 from mvcs.remotes.pack_transfer import Sent, TransferSide, damaged_there, follows
 from mvcs.remotes.push import MovedRef, TransferTerms, merge_notes
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.store import pack_path
+from mvcs.store import UNREADABLE_ERRORS, pack_path
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _lines(
             line = _Line(kind, name, record, ())
             try:
                 new = _walked(there, record, met)
-            except UNFIT as error:
+            except UNREADABLE_ERRORS as error:
                 problems[line.text] = error
                 continue
             met.update(revision.id for revision in new)

@@ -13,9 +13,7 @@ from mvcs.errors import (
     ConflictError,
     CorruptionError,
     MvcsError,
-    NotFoundError,
     StorageError,
-    UnsupportedFormatError,
 )
 from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
@@ -23,6 +21,7 @@ from mvcs.progress import Progress
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.store import (
     EXACT_FOLDER,
+    UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
@@ -38,7 +37,6 @@ STREAMS = 4
 ATTEMPTS = 4
 END_BYTES = 1 << 12
 RECENT = 64
-_UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ def follows(graph: Graph, old: ObjectId, new: ObjectId | None, pack: str | None)
     """Tell whether a name that moves loses nothing by it; where nobody can tell, it may."""
     try:
         return new is not None and graph.is_ancestor(old, graph.load(new, pack))
-    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+    except UNREADABLE_ERRORS:
         return False
 
 
@@ -282,7 +280,7 @@ class Needs:
             ends[revision.id] = pack
             try:
                 names |= dict.fromkeys(self.beyond(pack, ends.get(parents[0], "") if parents else ""))
-            except _UNREADABLE:
+            except UNREADABLE_ERRORS:
                 unread.append(pack)
             names.setdefault(pack)
         return list(names), unread
@@ -312,7 +310,7 @@ class Needs:
         needed = self._needed(pack)
         try:
             before = {parent, *self._needed(parent)} if parent else set()
-        except _UNREADABLE:
+        except UNREADABLE_ERRORS:
             parent, before = "", set()
         return [parent, *(name for name in needed if name not in before)]
 

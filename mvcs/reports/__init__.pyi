@@ -18,7 +18,6 @@ from .details import (
     WhyStep,
 )
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
-from .figures import as_ratio, as_share, as_size, of_remote
 from .maintenance import (
     CompactReport,
     FsckReport,
@@ -47,7 +46,7 @@ from .refs import (
     RemoteInfo,
     TagInfo,
 )
-from .report import Report, as_json, as_utc
+from .report import Report, as_json, as_ratio, as_share, as_size, as_utc, of_remote
 from .stats import (
     Bin,
     BranchSize,

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 from mvcs.objects import ABBREVIATED
 from mvcs.reports.commits import KEPT, CommitInfo
-from mvcs.reports.figures import as_ratio, as_size
-from mvcs.reports.report import Report
+from mvcs.reports.report import Report, as_ratio, as_size
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.store import UNREADABLE_ERRORS
 
 SEARCHED = 16  # records that are tried for a way back
 
@@ -113,6 +114,6 @@ def _newest_whole(graph: Graph, refs: RefStore, branch: str) -> int | None:
 def _is_whole(graph: Graph, record: RefRecord) -> bool:
     try:
         graph.load(record.target or ObjectId(b""), record.pack)
-    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+    except UNREADABLE_ERRORS:
         return False
     return True

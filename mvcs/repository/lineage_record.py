@@ -7,8 +7,8 @@ from mvcs.errors import StorageError
 from mvcs.history import Revision
 from mvcs.local import LocalRecords
 from mvcs.objects import BOUNDED, ObjectId
-from mvcs.repository.session import UNREADABLE, Session
-from mvcs.store import Backend, commit_footers
+from mvcs.repository.session import Session
+from mvcs.store import UNREADABLE_ERRORS, Backend, commit_footers
 
 SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
 NOTHING, UNKNOWN = "", "unknown"
@@ -113,6 +113,6 @@ def _holds_bounded(backend: Backend, unbounded: set[str]) -> bool:
             if any(Revision(written).commit.exactness == BOUNDED for written in footer.commits):
                 return True
             unbounded |= told
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return True
     return False

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.machine import processors
@@ -23,14 +23,13 @@ from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
 from mvcs.retention import DataDrops, Source, has_exact_layer, try_drop_old_layers
-from mvcs.store import Backend, ObjectStore
+from mvcs.store import UNREADABLE_ERRORS, Backend, ObjectStore
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
 WARNINGS = 100
 MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
-UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ class Session:
         from mvcs.repository.restore_budget import rates_of
 
         head = None
-        with contextlib.suppress(*UNREADABLE):
+        with contextlib.suppress(*UNREADABLE_ERRORS):
             head = self.head()
         return rates_of(self.place, head, anew=False).rates
 

@@ -11,7 +11,7 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.objects import MAX_NUMBER, ObjectId, Pairs, as_id, as_integer, as_list, as_pairs, cbor, seal, unseal
 from mvcs.refs import now_microseconds
 from mvcs.retention.record_row import RecordRow
-from mvcs.store import DROPPED_DATA, Backend, has_upgrade, refuse_changes, upgrade
+from mvcs.store import DROPPED_DATA, UNREADABLE_ERRORS, Backend, has_upgrade, refuse_changes, upgrade
 
 FOLDER = "retention/drops"
 FOLDED = 64
@@ -215,7 +215,7 @@ class DropLog:
     def _is_readable(self, number: int) -> bool:
         try:
             self._row.load(number)
-        except (CorruptionError, NotFoundError, UnsupportedFormatError):
+        except UNREADABLE_ERRORS:
             return False
         return True
 

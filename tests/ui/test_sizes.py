@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.reports import figures
+from mvcs.reports import report
 from mvcs.ui import text as shown
 from mvcs.ui.text import number, ratio, share, size
 
 
 def test_examples_in_the_docstrings_hold():
-    for module in (figures, shown):
+    for module in (report, shown):
         found = doctest.testmod(module)
         assert found.failed == 0
         assert found.attempted

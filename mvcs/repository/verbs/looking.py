@@ -12,9 +12,9 @@ from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, TAGS
 from mvcs.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, FileInfo, FileStatus, Status
-from mvcs.repository.session import UNREADABLE
 from mvcs.repository.sharing.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
+from mvcs.store import UNREADABLE_ERRORS
 
 if TYPE_CHECKING:
     from mvcs.history import Revision, When
@@ -127,7 +127,7 @@ class Looking(Verbs):
         try:
             (name,) = names_of(self._session, [path])
             head = self._session.head()
-        except (UsageError, *UNREADABLE):
+        except (UsageError, *UNREADABLE_ERRORS):
             return False
         return head is not None and self._has(head, name)
 

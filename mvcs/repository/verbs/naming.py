@@ -20,9 +20,10 @@ from mvcs.refs import (
 )
 from mvcs.reports import BranchInfo, CommitInfo, NoteInfo, ReflogEntry, TagInfo, as_utc
 from mvcs.repository.ref_names import begin_branch, check_new, matches, note_dropped, record_to_delete
-from mvcs.repository.session import UNREADABLE, note_infos
+from mvcs.repository.session import note_infos
 from mvcs.repository.sharing import upstreams
 from mvcs.repository.verbs.base import Verbs, target_text
+from mvcs.store import UNREADABLE_ERRORS
 
 if TYPE_CHECKING:
     from mvcs.history import Revision
@@ -71,7 +72,7 @@ class Naming(Verbs):
         session = self._session
         try:
             tip = session.graph.load(record.target or ObjectId(b""), record.pack)
-        except UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             session.progress.note(f"the commit of '{branch.name}' cannot be read: {error.message}")
             return branch
         if branch.remote:

@@ -16,7 +16,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.opened_commit import looked_at, open_for, refuse_without_data
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.repository.worktree.whereabouts import InterruptedMove, damage, end_move, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import Obstacles, WorkingFiles, is_no_folder
@@ -33,7 +33,7 @@ from mvcs.restore import (
     remove_file,
     write_files,
 )
-from mvcs.store import RestoreCost, UnreadStore
+from mvcs.store import UNREADABLE_ERRORS, RestoreCost, UnreadStore
 from mvcs.upkeep import remove_leftovers
 
 
@@ -179,7 +179,7 @@ def detached_at(session: Session) -> Revision | None:
         if branch is None:
             return session.head()
         return last_known(session, branch) if damage(session, branch) else None
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return None
 
 
@@ -190,7 +190,7 @@ def is_named(session: Session, revision: Revision) -> bool:
     try:
         walk = session.graph.walk(session.graph.tips(records))
         return any(found.id == revision.id for found in walk)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return True  # what is damaged is reported by what needs it
 
 
@@ -201,7 +201,7 @@ def _named_reading(session: Session, commit: str) -> Reading | None:
         if not is_named(session, revision):
             return None
         return open_reading(session.reader(), revision, session.progress)
-    except (ValueError, *UNREADABLE):
+    except (ValueError, *UNREADABLE_ERRORS):
         return None
 
 
@@ -213,7 +213,7 @@ def commit_before(session: Session, *, forced: bool) -> Reading | None:
         if stopped is not None:
             head = session.graph.load(stopped.before, None) if stopped.before else None
         return None if head is None else open_reading(session.reader(), head, session.progress)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         if not forced:
             raise
         return None

@@ -21,11 +21,12 @@ from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, FileFormat, Tree, files_in, part_of, unfit_paths
 from mvcs.repository.lineage_record import LineageRecord
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index, file_states, places_of
 from mvcs.repository.worktree.named_files import NamedFiles
 from mvcs.repository.worktree.whereabouts import refuse_unfinished
 from mvcs.restore import EXACT_LAYER, HANDED_OUT, open_reading, stored_among, traced_commit
+from mvcs.store import UNREADABLE_ERRORS
 
 _OF_HEAD = (
     "'mvcs mv' renames a file of HEAD and 'mvcs rm' leaves one out; with --only all but what is named go"
@@ -302,7 +303,7 @@ class Origins:
     def _lossy(self, commit: str) -> Origin:
         try:
             return Origin(True, self._session.resolver.resolve(commit))
-        except (*UNREADABLE, UsageError):
+        except (*UNREADABLE_ERRORS, UsageError):
             return Origin(True)  # such as a commit of another clone that was never fetched
 
     def _is_behind_bounded(self, parent: Revision) -> bool:
@@ -312,7 +313,7 @@ class Origins:
             line = self._session.graph.walk([parent], without={known} if known else set())
             if any(revision.commit.exactness == BOUNDED for revision in line):
                 return True
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             return True
         if parent.id != known:
             self._record.remember_unbounded(parent.id)

@@ -23,11 +23,12 @@ from mvcs.objects import short_id, unfit_paths
 from mvcs.refs import CONFLICT, HEADS, DamagedRecord
 from mvcs.reports import FileStatus
 from mvcs.repository.failure_log import FailureLog
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index, file_states
 from mvcs.repository.worktree.named_files import known_files
 from mvcs.repository.worktree.whereabouts import InterruptedMove, last_known
 from mvcs.restore import Reading, open_reading
+from mvcs.store import UNREADABLE_ERRORS
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class HeadPosition:
         head, last, unreadable = None, None, False
         try:
             head = last = session.head()
-        except UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             if not _leads_somewhere(session, error):
                 raise
             unreadable = True
@@ -150,7 +151,7 @@ def conflicts_of(session: Session, branch: str) -> list[str]:
     """Return the conflict branches of a branch; one whose record is damaged is the matter of fsck."""
     found = []
     for name in session.refs.listed(HEADS):
-        with suppress(*UNREADABLE):
+        with suppress(*UNREADABLE_ERRORS):
             if name.startswith(branch + CONFLICT) and session.refs.read(HEADS, name) is not None:
                 found.append(name)
     return found

@@ -10,8 +10,9 @@ from mvcs.history import Revision
 from mvcs.local import LocalRecords
 from mvcs.objects import ObjectId, as_id, short_id
 from mvcs.refs import HEADS, DamagedRecord, RefRecord
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
+from mvcs.store import UNREADABLE_ERRORS
 
 SUBJECT, PULL, RESET, MOVE = "pull", "pull", "reset", "move"
 _HINTS = {
@@ -42,7 +43,7 @@ def head_to_leave(session: Session, *, forced: bool) -> Revision | None:
     """
     try:
         return session.head()
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         with suppress(CorruptionError):
             branch = session.branch
             if branch is not None and damage(session, branch) is not None:

@@ -26,6 +26,7 @@ from mvcs.quantize import OtherValuesError
 from mvcs.store import (
     EXACT_FOLDER,
     MAX_FILE,
+    UNREADABLE_ERRORS,
     ChunkPlace,
     Located,
     ObjectStore,
@@ -261,7 +262,7 @@ class PackCheck:
         try:
             if name in self.layers:
                 view.lean_on(self.store.tree(self.layers[name]), [name])
-        except (CorruptionError, NotFoundError, UnsupportedFormatError):
+        except UNREADABLE_ERRORS:
             return False
         return True
 
@@ -490,7 +491,7 @@ def _needed(store: ObjectStore, revision: Revision, *, data: bool) -> Iterator[O
     try:
         tree = store.tree(revision.commit.tree)
         yield from _in_tree(tree) if data else dict(tree.blobs())
-    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+    except UNREADABLE_ERRORS:
         return
 
 

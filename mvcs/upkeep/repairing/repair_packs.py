@@ -40,7 +40,6 @@ from mvcs.store import (
 from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
 
 STREAMS = 4  # packs in memory at a time
-_UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 _REFUSED = (*UNREADABLE_ERRORS, StorageError)
 _Place = tuple[QuantizedTensor, int]
 IN_OTHERS = "taken out: what commits needed of it lies in other packs"
@@ -264,7 +263,7 @@ class PackRepair:
     def _has_footer(self, key: PackKey) -> bool:
         try:
             return bool(self.store.catalog.look(key.name, exact=key.exact))
-        except _UNFIT:
+        except UNREADABLE_ERRORS:
             return False
 
     def _is_there(self, key: PackKey, doubted: bool) -> bool:  # noqa: FBT001 - called by position alone
@@ -305,7 +304,7 @@ class PackRepair:
                 return Copy(key, data, inspect_pack(key.name, data), f"copied from {source.name}")
             except NotFoundError:
                 continue
-            except (*_UNFIT, StorageError) as error:
+            except (*UNREADABLE_ERRORS, StorageError) as error:
                 self.note(f"'{key.path}' of {source.name} is unused: {error.message}")
         return None
 
