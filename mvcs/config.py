@@ -109,7 +109,6 @@ WAIT_DAYS = 1.0
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),
     (r"compaction\.max_depth", _count(0, 1000), 64),
-    (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"compaction\.max_restore_seconds", _limit, None),  # for each GB of values; none: any
     (r"compaction\.max_waste", _share, 0.5),  # of a pack of a commit that is gone; 1: any
     (r"compaction\.background", _share, 0.0),  # of a processor, while a run trains; 0: none
@@ -118,6 +117,11 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
         _count(0, 64),
         0,
     ),  # 0: one for each core, up to eight; two for states below 150 MB, then one for 50 MB
+    (
+        r"restore\.max_cost",
+        _ratio,
+        2.5,
+    ),  # of what a snapshot costs; more where deltas save more than they take
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
     (r"delta\.coder", _one_of("auto", "huffman"), "auto"),  # huffman: as published, for codes of one byte
     (r"memory\.budget", _budget, AUTO),  # what a process keeps beside states; auto: three eighths of memory

@@ -137,7 +137,9 @@ class LayerWriters:
         keeps = bounds and not request.weights_only and self.keeps_exact
         note, coder = journal.pack, self.coder
         exact = ObjectWriter(self.store, exact=True, worth=self.worth, announce=note, coder=coder)
-        value = ObjectWriter(self.store, limits=self.limits, announce=note, coder=coder)
+        value = ObjectWriter(
+            self.store, limits=self.limits, announce=note, coder=coder, holds_values=request.quantizer is None
+        )
         return Layers(value, exact if keeps else None)
 
 

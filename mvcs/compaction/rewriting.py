@@ -17,7 +17,7 @@ from mvcs.refs import RefRecord
 from mvcs.store import ObjectStore, Placed, RestoreLimits, Rewriter, is_whole_pack, pack_fits
 
 MERGED_BYTES = 1 << 18
-_LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
+_LENIENT = RestoreLimits(max_depth=1 << 10, max_cost=1e15)
 LONGEST = 8
 
 

@@ -262,7 +262,7 @@ class StoringAnew:
             self.progress.advance(len(revisions))
             yield
             return
-        limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_ratio)
+        limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_cost)
         beside = ObjectStore(Overlay(self.store.backend, self.scratch), self.store.memory)
         anew = Anew(limits, self.anew.chosen, merged_bytes=0)
         unfolded = Rewriting(beside, self._graph, anew, rest=self._rest)

@@ -15,10 +15,10 @@ from mvcs.refs import now_microseconds
 from mvcs.reports import RestoreFigures
 from mvcs.store import ObjectStore, RestoreLimits, RestoreRates
 
-_DEEPEST, _NO_RATIO = 1000, 1e6  # where nobody restores
+_DEEPEST, _ANY_COST = 1000, 1e6  # where nobody restores
 _LEAST_SECONDS, _MOST_SECONDS = 1e-3, 1e3  # as of the setting
 _PART = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(x|s|)")
-_FORMS = "such as 8 for deltas, 4x for bytes over those of snapshots, 2s for seconds a GB, or 8,2s for both"
+_FORMS = "such as 8 for deltas, 4x for the cost of snapshots, 2s for seconds a GB, or 8,2s for both"
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class RestoreBudget:
 
     Attributes:
         max_depth: deltas between a chunk and its snapshot.
-        max_ratio: bytes that a restore reads over those of snapshots.
+        max_cost: what a restore may cost over what a snapshot costs, by bytes decoded a kind.
         max_seconds: that restoring a GB of values is estimated to take.
     """
 
     max_depth: int | None = None
-    max_ratio: float | None = None
+    max_cost: float | None = None
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -43,8 +43,8 @@ class RestoreBudget:
         """
         if self.max_depth is not None and not 0 <= self.max_depth <= _DEEPEST:
             raise UsageError("a chain has 0 to 1000 deltas")
-        if self.max_ratio is not None and not 1 <= self.max_ratio <= _NO_RATIO:
-            raise UsageError("a ratio is at least 1")
+        if self.max_cost is not None and not 1 <= self.max_cost <= _ANY_COST:
+            raise UsageError("a restore costs at least what a snapshot costs: 1 or more")
         if self.max_seconds is not None and not _LEAST_SECONDS <= self.max_seconds <= _MOST_SECONDS:
             raise UsageError("a restore takes 0.001 to 1000 seconds a GB")
 
@@ -75,13 +75,13 @@ class RestoreBudget:
             raise UsageError("the budget and another option limit the same")
         return RestoreBudget(
             self.max_depth if other.max_depth is None else other.max_depth,
-            self.max_ratio if other.max_ratio is None else other.max_ratio,
+            self.max_cost if other.max_cost is None else other.max_cost,
             self.max_seconds if other.max_seconds is None else other.max_seconds,
         )
 
     @property
     def _limits(self) -> tuple[float | None, ...]:
-        return self.max_depth, self.max_ratio, self.max_seconds
+        return self.max_depth, self.max_cost, self.max_seconds
 
     def limits(
         self, config: Config, rates: Callable[[], RestoreRates | None], *, for_archive: bool
@@ -96,13 +96,15 @@ class RestoreBudget:
         Raises:
             UsageError: an archive is asked for that reads few bytes.
         """
-        if for_archive and self.max_ratio is not None:
-            raise UsageError("an archive goes without a ratio: its restores may read any bytes")
-        usual = RestoreLimits(_DEEPEST, _NO_RATIO) if for_archive else configured_limits(config, rates)
+        if for_archive and self.max_cost is not None:
+            raise UsageError(
+                "an archive goes without a limit of cost: its restores may take as long as they do"
+            )
+        usual = RestoreLimits(_DEEPEST, _ANY_COST) if for_archive else configured_limits(config, rates)
         seconds = usual.max_seconds if self.max_seconds is None else self.max_seconds
         return RestoreLimits(
             usual.max_depth if self.max_depth is None else self.max_depth,
-            usual.max_ratio if self.max_ratio is None else self.max_ratio,
+            usual.max_cost if self.max_cost is None else self.max_cost,
             seconds,
             None if seconds is None else usual.rates or rates(),
         )
@@ -113,7 +115,7 @@ def configured_limits(config: Config, rates: Callable[[], RestoreRates | None]) 
     seconds = config.number("compaction.max_restore_seconds") or None
     return RestoreLimits(
         config.integer("compaction.max_depth"),
-        config.number("compaction.max_restore_ratio"),
+        config.number("restore.max_cost"),
         seconds,
         None if seconds is None else rates(),
     )

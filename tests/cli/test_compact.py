@@ -67,11 +67,11 @@ def test_a_budget_is_given_in_one_word(console, restored):
     [
         (["nowhere"], 3, "nowhere"),
         (["--max-depth", "-1"], 2, "-1"),
-        (["--max-ratio", "0.5"], 2, "0.5"),
+        (["--max-cost", "0.5"], 2, "0.5"),
         (["--budget", "soon"], 2, "'soon' is no budget"),
         (["--budget", "8", "--max-depth", "8"], 2, "the same"),
         (["--budget", "4x", "--for-archive"], 2, "archive"),
-        (["--for-archive", "--max-ratio", "2"], 2, "archive goes without"),
+        (["--for-archive", "--max-cost", "2"], 2, "archive goes without"),
     ],
 )
 def test_what_means_nothing_is_refused(console, restored, words, code, said):

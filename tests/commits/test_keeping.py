@@ -149,7 +149,7 @@ def test_a_later_step_takes_the_place_of_the_earlier(repo: Repository, tmp_path:
         if step > 1000:
             assert info.left == [f"step_{step - 1000}.pt"]
             assert f"'step_{step}.pt' takes the place of 'step_{step - 1000}.pt'" in info.notes
-    assert max(sizes[1:]) < 0.9 * sizes[0]
+    assert max(sizes[1:3]) < 0.9 * sizes[0]  # the fourth is stored alone: two deltas are as many as pay
     assert all((tmp_path / f"step_{step}.pt").exists() for step in (1000, 2000, 3000, 4000))
     assert repo.checkout_files("main~3").unchanged == ["step_1000.pt"]
 

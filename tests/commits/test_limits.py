@@ -16,6 +16,7 @@ from mvcs.errors import UsageError
 from mvcs.local import MeasuredRates, remember_rates
 from mvcs.restore.show import located_chunks
 from mvcs.store import RestoreRates
+from mvcs.store.reading.chains import HANDING_OVER
 from tests.repository.states import leaves, through_faults
 
 SIDE = 128
@@ -35,17 +36,17 @@ MANY = [12, pytest.param(60, marks=pytest.mark.slow)]
 
 @pytest.mark.parametrize("number_of_commits", MANY)
 @pytest.mark.parametrize("bins", [16, None])
-@pytest.mark.parametrize(("depth", "ratio"), [(3, 3.0), (50, 1.5), (0, 3.0)])
-def test_depth_and_bytes_read_stay_within_the_limits(
-    tmp_path: Path, depth: int, ratio: float, bins: int | None, number_of_commits: int
+@pytest.mark.parametrize(("depth", "cost"), [(3, 20.0), (50, 1.7), (0, 20.0)])
+def test_depth_and_cost_stay_within_the_limits(
+    tmp_path: Path, depth: int, cost: float, bins: int | None, number_of_commits: int
 ) -> None:
     with Repository.init(tmp_path) as repo:
         repo.config_set("compaction.max_depth", str(depth))
-        repo.config_set("compaction.max_restore_ratio", str(ratio))
+        repo.config_set("restore.max_cost", str(cost))
     with Repository.open(tmp_path) as repo:
         commits = [repo.commit({"w": weights(number)}, bins=bins) for number in range(number_of_commits)]
         deepest = max(repo.restore_figures(info.id).depth for info in commits)
-        assert (deepest > 0 if depth and (bins or ratio > 2) else True, deepest <= depth) == (True, True)
+        assert (deepest > 0 if depth else True, deepest <= depth) == (True, True)
     for info in commits[::7] + commits[-1:]:
         repo, backend = through_faults(tmp_path)
         reading = repo._reading(info.id)
@@ -53,8 +54,9 @@ def test_depth_and_bytes_read_stay_within_the_limits(
         for located in located_chunks(reading.store, reading.tree.leaves[0]):
             chain = reading.store.catalog.chain_of(located)
             assert chain.depth <= depth
-            assert chain.stored_bytes <= ratio * chain.links[0].placed.length
-            bound += ratio * chain.links[0].placed.length
+            snapshot = HANDING_OVER * weights(0).nbytes + chain.snapshots.cost
+            assert chain.deltas.cost <= 3 * (cost - 1) * snapshot
+            bound += chain.stored_bytes
         backend.reads.clear()
         reading.leaf(0)
         # Beside the chains: the bundle with the tensor's description.
@@ -241,6 +243,7 @@ def test_a_chain_that_takes_too_long_to_restore_ends(tmp_path: Path, bins: int |
         folder = tmp_path / str(seconds)
         with Repository.init(folder) as repo:
             repo.config_set("compaction.max_restore_seconds", str(seconds))
+            repo.config_set("restore.max_cost", "1000")
             remember_rates(folder / ".mvcs", repo._session.place.backend.url, MeasuredRates(rates, 0))
         with Repository.open(folder) as repo:
             states = np.cumsum(noise * np.float32([[[1]], *[[[0.002]]] * 7]), axis=0)

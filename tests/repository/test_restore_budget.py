@@ -52,13 +52,13 @@ def test_the_settings_tell_the_rest() -> None:
 
     config = Config(None)
     found = RestoreBudget(max_depth=3).limits(config, unasked, for_archive=False)
-    assert (found.max_depth, found.max_ratio, found.max_seconds) == (3, 24.0, None)
+    assert (found.max_depth, found.max_cost, found.max_seconds) == (3, 2.5, None)
     found = RestoreBudget().limits(config, unasked, for_archive=True)
     assert (found.max_depth, found.max_seconds) == (1000, None)
     found = RestoreBudget(max_seconds=2).limits(config, lambda: SLOW, for_archive=True)
     assert (found.max_depth, found.max_seconds, found.rates) == (1000, 2, SLOW)
     with pytest.raises(UsageError, match="archive"):
-        RestoreBudget(max_ratio=2).limits(config, unasked, for_archive=True)
+        RestoreBudget(max_cost=2).limits(config, unasked, for_archive=True)
 
 
 @pytest.mark.parametrize("way", ["budget", "setting"])

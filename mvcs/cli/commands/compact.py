@@ -17,7 +17,7 @@ mvcs compact --max-depth 8 --dry-run
 mvcs compact --max-depth 8
 mvcs compact --budget 2s
 mvcs compact main~100 --for-archive
-mvcs compact v1..v2 --max-ratio 4 --json
+mvcs compact v1..v2 --max-cost 4 --json
 mvcs compact --share 0.01 --beside 4711
 """
 
@@ -31,10 +31,10 @@ mvcs compact --share 0.01 --beside 4711
     help="Deltas between a chunk and its snapshot (default: compaction.max_depth; 1000 for archives).",
 )
 @click.option(
-    "--max-ratio",
+    "--max-cost",
     type=click.FloatRange(1),
     metavar="R",
-    help="Bytes that a restore reads over those of snapshots (default: compaction.max_restore_ratio).",
+    help="What a restore may cost over what a snapshot costs (default: restore.max_cost).",
 )
 @click.option(
     "--budget",
@@ -63,7 +63,7 @@ def command(
     session: Session,
     commits: str | None,
     max_depth: int | None,
-    max_ratio: float | None,
+    max_cost: float | None,
     budget: str | None,
     for_archive: bool,
     share: float | None,
@@ -87,7 +87,7 @@ def command(
         report = repository.compact(
             commits,
             max_depth=max_depth,
-            max_ratio=max_ratio,
+            max_cost=max_cost,
             budget=budget,
             for_archive=for_archive,
             share=share,

@@ -55,7 +55,7 @@ def command(
     KEY is user.name, store.max_bytes (a size such as 500GB), metric.NAME.goal (min or max),
     remote.NAME.url, commit.threads, commit.max_tensor_error, delta.coder (auto or huffman) or
     memory.budget (a size such as 2GiB, or auto). Of old commits tell compaction.max_depth,
-    compaction.max_restore_ratio, compaction.max_restore_seconds (estimated, for each GB),
+    restore.max_cost, compaction.max_restore_seconds (estimated, for each GB),
     compaction.background (a share of one processor), compaction.max_waste,
     retention.exact_layers and
     retention.exact_coding (auto or always). Exit code 1 when KEY is not set.

@@ -117,7 +117,7 @@ class Compaction:
         """What steps have to have in common with those that are gone on with, beside the commits chosen."""
         dropped = sorted(one.hex() for one in _dropped(self.session))
         limits = self.limits
-        asked = [self.hangs, limits.max_depth, limits.max_ratio, limits.max_seconds, self._coder, dropped]
+        asked = [self.hangs, limits.max_depth, limits.max_cost, limits.max_seconds, self._coder, dropped]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
     def rehearse(self) -> CompactReport:

@@ -140,7 +140,7 @@ class Maintaining(Verbs):
         commits: str | None = None,
         *,
         max_depth: int | None = None,
-        max_ratio: float | None = None,
+        max_cost: float | None = None,
         max_seconds: float | None = None,
         budget: str | None = None,
         for_archive: bool = False,
@@ -158,7 +158,7 @@ class Maintaining(Verbs):
             commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
             max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`, and 1000
                 for an archive.
-            max_ratio: bytes read over those of snapshots; by default `compaction.max_restore_ratio`.
+            max_cost: what a restore may cost over what a snapshot costs; by default `restore.max_cost`.
             max_seconds: seconds that restoring a GB of values is estimated to take; by default
                 `compaction.max_restore_seconds`, and any for an archive.
             budget: these limits in a text, such as "8", "4x" or "2s", or several with commas.
@@ -181,7 +181,7 @@ class Maintaining(Verbs):
         from mvcs.repository.keeping.compacting import Compaction
         from mvcs.repository.restore_budget import RestoreBudget
 
-        limits = RestoreBudget(max_depth, max_ratio, max_seconds)
+        limits = RestoreBudget(max_depth, max_cost, max_seconds)
         if budget is not None:
             limits = limits.joined(RestoreBudget.parse(budget))
         asked = Compaction.asked(self._session, commits, limits, for_archive=for_archive)

@@ -3,11 +3,30 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
+from mvcs.delta import Encoding
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import ObjectId
+from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.located import ChunkPlace, Located, Run
 
+# What decoding a byte of content costs a processor, reading and checksums included; only ratios count. Codes
+# are half as many bytes as their values or fewer. Moves are priced where one code in a hundred moved: at what
+# they cost where many did, bounded histories would take some per cent more bytes.
+DECODING: Mapping[Encoding, float] = {
+    Encoding.RAW: 0.1,
+    Encoding.ZSTD: 0.5,
+    Encoding.CODES: 0.5,
+    Encoding.DELTA: 0.1,
+    Encoding.RANS_CODES: 0.5,
+    Encoding.RANS_DELTA: 0.1,
+    Encoding.RANS_RESIDUAL: 0.45,
+    Encoding.RANS_PLANES: 0.35,
+    Encoding.ZSTD_DELTA: 1.0,
+    Encoding.NARROWED: 0.2,
+}
+HANDING_OVER = 0.45  # of a byte of values: made of codes where it is, hashed, copied
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30
 MAX_DECODED = 4 << 30
@@ -37,6 +56,24 @@ class ClosedError(NotFoundError):
     """All copies of a base lead back to what needs it."""
 
 
+class Weight(NamedTuple):
+    """What entries take together: stored bytes, bytes of content, what decoding these costs (`DECODING`)."""
+
+    stored: int
+    raw: int
+    cost: float
+
+    @classmethod
+    def of(cls, entries: Iterable[Placed]) -> "Weight":
+        """Add entries up."""
+        found = [(placed.length, placed.entry.raw_bytes, placed.entry.encoding) for placed in entries]
+        return cls(
+            sum(stored for stored, _, _ in found),
+            sum(raw for _, raw, _ in found),
+            sum(DECODING[encoding] * raw for _, raw, encoding in found),
+        )
+
+
 @dataclass(frozen=True)
 class Chain:
     """The entries behind one or several objects.
@@ -64,6 +101,16 @@ class Chain:
     def packs(self) -> frozenset[str]:
         """Names of the packs it is read from; each chunk that is stored near one of an entry asks."""
         return frozenset(link.pack for link in self.links)
+
+    @cached_property
+    def snapshots(self) -> "Weight":
+        """What its entries without bases weigh."""
+        return Weight.of(link.placed for link in self.links if not link.placed.entry.bases)
+
+    @cached_property
+    def deltas(self) -> "Weight":
+        """What its other entries weigh."""
+        return Weight.of(link.placed for link in self.links if link.placed.entry.bases)
 
     @cached_property
     def decoded_bytes(self) -> int:
@@ -201,13 +248,6 @@ def depth_of(start: Located, locate: LocateApart, runs: FindRuns, depths: dict[C
     """
     _Walk(locate, runs, depths).down(start)
     return depths[start.place]
-
-
-def snapshot_share(located: Located, locate: Locate) -> float:
-    """Return the bytes that the object at the end of a chain of bases takes, without a circle in it."""
-    while (base := located.base) is not None:
-        located = locate(base, located.exact)
-    return located.share
 
 
 def way_to_gap(located: Located, locate: Locate) -> list[Located]:

@@ -30,7 +30,7 @@ from mvcs.store.reading.decoded_entries import DamagedEntryError, DecodedEntries
 from mvcs.store.reading.last_tree import LastTree
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path
-from mvcs.store.reading.recent_codes import RecentCodes
+from mvcs.store.reading.recent_contents import RecentContents
 from mvcs.store.reading.verification import Verification
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class ObjectStore:
         self.memory = memory or Budget.of()
         self.catalog = Catalog(backend)
         self.verification = Verification(backend, self.catalog, self.memory)
-        self.recent = RecentCodes(self.memory.hold(Use.CODES))
+        self.recent = RecentContents(self.memory.hold(Use.CODES))
+        self.recent_values = RecentContents(self.memory.hold(Use.WEIGHTS))
+        self.wrote = False  # a commit, so that another may follow in this process
         self._entries = DecodedEntries(
             backend, self.catalog, self.verification, self.base_values, self.memory
         )

@@ -1,13 +1,22 @@
 """What a writer may store an object near, and what reading it back will then cost."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.delta import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import Kind, ObjectId
 from mvcs.store.packs.entry import Entry, EntryBase
-from mvcs.store.reading.chains import MAX_DECODED, MAX_HELD, MAX_LINKS, Chain, snapshot_share, trace
+from mvcs.store.reading.chains import (
+    DECODING,
+    HANDING_OVER,
+    MAX_DECODED,
+    MAX_HELD,
+    MAX_LINKS,
+    Chain,
+    trace,
+)
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.restore_cost import RestoreCost, RestoreRates
 from mvcs.store.writing.own_objects import OwnObjects
@@ -16,6 +25,9 @@ from mvcs.store.writing.own_objects import OwnObjects
 _LINKS, _HELD, _DECODED = MAX_LINKS // 4, MAX_HELD // 2, MAX_DECODED // 2
 _LEAST_STATE = 1_000_000  # of a smaller one only the time for each range tells, which no chain shortens
 _CODE = 2  # bytes of the widest codes
+_MOST_SAVING = 3.0  # beyond which chains grow no longer: jumps back keep such deltas small
+# A description is few bytes, and what a copy is rounded from is restored with its commit anyway.
+_UNPRICED = frozenset({Encoding.ZSTD_DELTA, Encoding.NARROWED})
 
 
 @dataclass(frozen=True)
@@ -24,8 +36,9 @@ class RestoreLimits:
 
     Attributes:
         max_depth: deltas between a chunk and its snapshot.
-        max_ratio: bytes read to restore a chunk, or the chunks of one entry, over the bytes that their
-            snapshots take.
+        max_cost: what restoring a chunk, or the chunks of one entry, may cost over what it costs as a
+            snapshot, by bytes decoded a kind (`chains.DECODING`). Where the deltas of a chain save more
+            bytes than they take, what it may cost on top grows by that ratio, up to three times.
         max_seconds: that restoring a chunk, or the chunks of one entry, may take for each GB (10^9 bytes) of
             their values, as estimated by `rates`; None for any. Less than a MB counts as one.
         rates: how quick the machine is; None where nobody knows, and then no time is too long.
@@ -34,7 +47,7 @@ class RestoreLimits:
     """
 
     max_depth: int = 64
-    max_ratio: float = 24.0
+    max_cost: float = 2.5
     max_seconds: float | None = None
     rates: RestoreRates | None = None
     near_depth: int | None = None
@@ -43,6 +56,24 @@ class RestoreLimits:
         """Return how many deltas an entry of some encoding may have below it."""
         own = self.near_depth is None or encoding is Encoding.NARROWED
         return self.max_depth if own else min(self.max_depth, self.near_depth or 0)
+
+    def pays(self, entry: Entry, encoding: Encoding, chain: Chain, added: int | None = None) -> bool:
+        """Tell whether a delta on top of a chain costs restores no more than `max_cost` allows.
+
+        Args:
+            entry: of the delta, or of its bases: what they decode to counts.
+            encoding: of the delta.
+            chain: everything behind its bases.
+            added: stored bytes of the delta; None for as many a byte as those of the chain take.
+        """
+        if encoding in _UNPRICED or entry.members[0].kind is not Kind.CHUNK:
+            return True
+        raw, alone, deltas = entry.raw_bytes, chain.snapshots, chain.deltas
+        taken = deltas.stored + (deltas.stored * raw / max(deltas.raw, 1) if added is None else added)
+        saved = alone.stored * (deltas.raw + raw) / max(alone.raw, 1) - taken
+        values = HANDING_OVER * _value_bytes(entry)
+        more = (self.max_cost - 1) * min(max(1.0, saved / max(taken, 1)), _MOST_SAVING)
+        return deltas.cost + DECODING[encoding] * raw <= (values + alone.cost) * more
 
     def takes(self, entry: Entry, added: int, chain: Chain) -> bool:
         """Tell whether restoring an entry of `added` bytes with what it is stored near is quick enough."""
@@ -87,9 +118,34 @@ class UsableBases:
         if located is None or not encoding.fits(located.length, length):
             return False
         try:
-            return self._chain(located).depth < self.limits.depth_of(encoding)
+            chain = self._chain(located)
+            deep = chain.depth >= self.limits.depth_of(encoding)
+            return not deep and self.limits.pays(located.placed.entry, encoding, chain)
         except (CorruptionError, NotFoundError):
             return False
+
+    def nearest(self, base: EntryBase, encoding: Encoding, length: int) -> EntryBase | None:
+        """Return what a content may be stored near: a base, or one farther back where its chain is full.
+
+        Where deltas save more bytes than they take, a full chain is followed by a delta near one of its
+        earlier links, drawn by the id of the last. Such a delta takes more bytes, and far fewer than a
+        snapshot (docs/lab/2026-11-28-depth.md). None where the content is to be stored alone.
+        """
+        if self.usable(base, encoding, length):
+            return base
+        located = self.objects.find(base.id)
+        if located is None or not encoding.fits(located.length, length):
+            return None
+        with suppress(CorruptionError, NotFoundError):
+            chain, way = self._chain(located), [located]
+            if chain.deltas.stored * 2 * chain.snapshots.raw >= chain.snapshots.stored * chain.deltas.raw:
+                return None
+            while (name := way[-1].base) is not None:
+                way.append(self.objects.locate(name, self.objects.exact))
+            drawn = int.from_bytes(located.placed.ids[0][:4]) % max(len(way) - 1, 1)
+            earlier = EntryBase(way[-1 - drawn].id)
+            return earlier if self.usable(earlier, encoding, length) else None
+        return None
 
     def affordable(self, entry: Entry, added: int) -> bool:
         """Tell whether reading an entry of `added` bytes, and its bases, stays within the limits."""
@@ -97,10 +153,9 @@ class UsableBases:
         chain = trace(starts, self.objects.locate)
         if len(chain.links) >= _LINKS or chain.held_bytes > _HELD or chain.decoded_bytes > _DECODED:
             return False
-        alone = sum(snapshot_share(start, self.objects.locate) for start in starts)
         if not starts:
             return True
-        return chain.stored_bytes + added <= self.limits.max_ratio * alone and self.limits.takes(
+        return self.limits.pays(entry, entry.encoding, chain, added) and self.limits.takes(
             entry, added, chain
         )
 

@@ -117,6 +117,11 @@ class PackFiller:
         with self._lock:
             return self.basing.usable(base, encoding, length)
 
+    def nearest(self, base: EntryBase, encoding: Encoding, length: int) -> EntryBase | None:
+        """Return what a content of that length may be stored near: a base, one behind it, or nothing."""
+        with self._lock:
+            return self.basing.nearest(base, encoding, length)
+
     def affordable(self, entry: Entry, payload: Buffer) -> bool:
         """Tell whether reading an entry back with all its bases stays within the limits."""
         with self._lock:

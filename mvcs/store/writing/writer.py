@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from threading import RLock
 
 from mvcs.delta import Buffer, CodeCoder, ElementFormat, Encoding, pays_near_base
 from mvcs.errors import NotFoundError, StateError
 from mvcs.memory import Use
-from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
+from mvcs.objects import Blob, Kind, ObjectId, half, object_id, short_id
 from mvcs.store.packs.entry import MAX_RAW, EntryBase
 from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
@@ -56,6 +56,7 @@ class ObjectWriter:
         worth: CodingWorth | None = None,
         announce: Callable[[str], None] | None = None,
         coder: CodeCoder = "auto",
+        holds_values: bool = False,
     ) -> None:
         """Write into `store`.
 
@@ -67,8 +68,10 @@ class ObjectWriter:
                 codes all of them.
             announce: is told the path of each pack before it is there.
             coder: of codes of one byte.
+            holds_values: whether exact values stay in memory for the next commit, once one was made here.
         """
         self._store = store
+        self._values = store.recent_values if holds_values and store.wrote else None
         self.coder = coder
         self._filler = PackFiller(
             store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
@@ -151,19 +154,31 @@ class ObjectWriter:
                 store is read and checksummed then.
         """
         identifier = object_id(Kind.CHUNK, content)
-        if not self._claim(identifier, leant_on=leant_on):
-            return identifier
+        if self._claim(identifier, leant_on=leant_on):
+            self._store_chunk(identifier, content, element, near, narrowed_from, company)
+        elif self._values is not None:
+            self._values.renew(half(identifier), self)
+        return identifier
+
+    def _store_chunk(
+        self,
+        identifier: ObjectId,
+        content: bytes | memoryview,
+        element: ElementFormat,
+        near: Near | None,
+        narrowed_from: Near | None,
+        company: str,
+    ) -> None:
         if len(content) < BUNDLED:
             self._descriptions.put_opaque(Kind.CHUNK, identifier, bytes(content))
-            return identifier
+            return
         narrow = narrowing_from(content, element, narrowed_from)
         wide = narrowed_from if narrow is not None else None
         family = Family(codes=False, element=element, near=False, narrow=narrow, company=company)
         gathers, worth = family.gathers(len(content)), self._groups.worth_of(family, len(content))
         # Making a base's bytes is work, too.
         usable = None if worth is not None and worth.outruns else near
-        found, old = (wide, None) if wide else self._old_values(usable, len(content))
-        base = found.base if found else None
+        base, old = (wide.base, None) if wide else self._old_values(usable, len(content))
         if gathers and old is not None and not pays_near_base(content, element, old):
             # First moments are smaller alone, and second ones, which share their entry, are not.
             base, old = None, None
@@ -171,7 +186,12 @@ class ObjectWriter:
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if gathers else content
         self._groups.add(family, Piece(identifier, kept, base, old))
-        return identifier
+        if self._values is None:
+            return
+        if gathers:
+            self._values.hold(half(identifier), kept, self)
+        elif self._filler.usable(EntryBase(identifier), Encoding.RANS_RESIDUAL, len(content)):
+            self._values.hold_copy(half(identifier), content, self, old)
 
     def put_codes(
         self,
@@ -196,8 +216,7 @@ class ObjectWriter:
         if claimed and len(codes.content) < BUNDLED:
             self._descriptions.put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
         elif claimed:
-            old = self._old_codes(base, len(codes.content)) if base else None
-            near = EntryBase(base) if base and old is not None else None
+            near, old = self._old_codes(base, len(codes.content)) if base else (None, None)
             piece = Piece(identifier, codes.content, near, old, codes.levels, steps)
             self._groups.add(_of_codes(codes.width, near is not None, company), piece)
         if codes.bases:
@@ -244,6 +263,9 @@ class ObjectWriter:
         with self._lock:
             self.settle()
             self._store.recent.keep(self)
+            if self._values is not None:
+                self._values.keep(self)
+            self._store.wrote = True
             return self._filler.finish(commits)
 
     def close(self) -> None:
@@ -261,17 +283,23 @@ class ObjectWriter:
     def _known(self, identifier: ObjectId, *, leant_on: bool) -> bool:
         return identifier in self._pending or self._filler.holds(identifier, leant_on=leant_on)
 
-    def _old_values(self, near: Near | None, length: int) -> tuple[Near | None, Buffer | None]:
-        usable = near is not None and self._filler.usable(near.base, Encoding.RANS_RESIDUAL, length)
-        old = readable(near.content) if near and usable else None
-        return (None if old is None else near), old
+    def _old_values(self, near: Near | None, length: int) -> tuple[EntryBase | None, Buffer | None]:
+        base = self._filler.nearest(near.base, Encoding.RANS_RESIDUAL, length) if near else None
+        if near is None or base is None:
+            return None, None
+        held = None if base.chunk is not None else self._store.recent_values.take(base.id, self)
+        content = near.content if base == near.base else partial(self._store.read, Kind.CHUNK, base.id)
+        old = readable(content) if held is None else held
+        return (None if old is None else base), old
 
-    def _old_codes(self, identifier: ObjectId, length: int) -> Buffer | None:
-        base = EntryBase(identifier)
-        if not self._filler.usable(base, Encoding.DELTA, length):
-            return None
-        held = self._store.recent.take(identifier, self)
-        return readable(lambda: self._store.read(Kind.CHUNK, base.id)) if held is None else held
+    def _old_codes(self, identifier: ObjectId, length: int) -> tuple[EntryBase | None, Buffer | None]:
+        parent = EntryBase(identifier)
+        base = self._filler.nearest(parent, Encoding.DELTA, length)
+        if base is None:
+            return None, None
+        held = self._store.recent.take(identifier, self) if base == parent else None
+        old = readable(partial(self._store.read, Kind.CHUNK, base.id)) if held is None else held
+        return (None if old is None else base), old
 
 
 @cache
