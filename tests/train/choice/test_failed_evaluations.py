@@ -95,6 +95,7 @@ def test_the_line_is_that_of_ones_own_code_not_of_what_it_calls() -> None:
         evaluator.baseline(0)
 
 
+@pytest.mark.usefixtures("forked_replicas")
 def test_a_child_process_tells_the_line_too() -> None:
     run = Run()
     with (

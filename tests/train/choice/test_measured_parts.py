@@ -340,6 +340,7 @@ def test_an_average_that_cannot_be_evaluated_is_exact_and_the_model_is_not(repo:
     assert not same(restored["model"], exact["model"])
 
 
+@pytest.mark.usefixtures("forked_replicas")
 @pytest.mark.parametrize("options", [{"method": "inshrinkerator"}, {"replica": evaluations.make}])
 def test_averages_are_measured_by_other_methods_and_processes(options: Any, repo: Repository) -> None:
     train(repo, {"ema": averaged}, steps=10, max_degradation=0.05, **options)

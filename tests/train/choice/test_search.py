@@ -262,6 +262,7 @@ def test_an_evaluation_that_is_too_noisy_says_how_many_batches_would_do(repo: Re
     assert "the evaluation's 3 batches tell a degradation to ±" in said[0]
 
 
+@pytest.mark.usefixtures("forked_replicas")
 @pytest.mark.parametrize("place", [{}, {"replica": evaluations.make}], ids=["here", "replica"])
 def test_more_batches_are_taken_where_few_are_too_noisy(repo: Repository, place) -> None:
     repo.config_set("retention.exact_layers", "9")

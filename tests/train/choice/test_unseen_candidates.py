@@ -282,6 +282,7 @@ def test_a_layer_that_is_cached_is_not_measured_and_exact(repo: Repository) -> N
     assert not torch.equal(restored["3.weight"], exact["3.weight"])
 
 
+@pytest.mark.usefixtures("forked_replicas")
 @pytest.mark.parametrize("options", [{}, {"method": "inshrinkerator"}, {"replica": Twofold}])
 def test_weights_that_an_evaluation_does_not_use_are_exact(
     options: dict[str, Any], repo: Repository, caplog: pytest.LogCaptureFixture

@@ -1,12 +1,11 @@
 """Modules that do something when the mode changes: training goes on as it does without an evaluation."""
 
 from collections.abc import Callable, Iterator
-from multiprocessing.context import BaseContext
 from typing import Self
 
 import pytest
 import torch
-from torch import multiprocessing, nn
+from torch import nn
 
 from mvcs import Repository
 from mvcs.search import Bound
@@ -192,10 +191,8 @@ def test_what_is_restored_is_merged_before_it_is_evaluated() -> None:
             assert measured == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_child_process_merges_what_it_is_given(
-    forked: BaseContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(multiprocessing, "get_context", lambda _method: forked)
+@pytest.mark.usefixtures("forked_replicas")
+def test_a_child_process_merges_what_it_is_given() -> None:
     torch.set_num_threads(1)
     model = make()
     here = Evaluator(model, evaluations.number, Bound(0.05)).baseline(0)

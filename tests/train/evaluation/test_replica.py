@@ -4,7 +4,6 @@ import os
 
 import pytest
 import torch
-from torch import multiprocessing
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Bound
@@ -17,11 +16,10 @@ BOUND = Bound(0.05)
 
 
 @pytest.fixture(autouse=True, params=["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
-def context(request, monkeypatch):
+def context(request):
     """How children start: forked from a process that has torch loaded, or all anew as they do elsewhere."""
     if request.param == "forkserver":
-        forked = request.getfixturevalue("forked")
-        monkeypatch.setattr(multiprocessing, "get_context", lambda _method: forked)
+        request.getfixturevalue("forked_replicas")
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """An optimizer that is not known keeps its moments, says so once, and can be described."""
 
 import logging
-import subprocess
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -115,25 +114,20 @@ def test_a_run_says_so_once(tmp_path, caplog):
     assert summary.count("is not known") == 1
 
 
-PROGRAM = """
-import sys
-from mvcs import Repository
-from tests.train.optimizers.nets import net, train
-from tests.train.optimizers.own import Own
-
-model = net()
-optimizer = Own(model.parameters())
-with Repository.open(sys.argv[1]) as repo:
-    state = repo.checkout()
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    train(model, optimizer, range(1))
-    made = repo.commit({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, step_size=0.01)
-    print([note for note in made.notes if "not known" in note])
-"""
+def go_on(end: Connection, folder: Path) -> None:
+    """Commit one step more, in a process that knows what the repository tells, and say what is noted."""
+    model = net()
+    optimizer = Own(model.parameters())
+    with Repository.open(folder) as repo:
+        state = repo.checkout()
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        train(model, optimizer, range(1))
+        made = repo.commit(state_of(model, optimizer), step_size=0.01)
+        end.send([note for note in made.notes if "not known" in note])
 
 
-def test_another_process_and_a_clone_go_on_with_the_description(tmp_path):
+def test_another_process_and_a_clone_go_on_with_the_description(forked, tmp_path):
     model = net()
     optimizer = own(model)
     train(model, optimizer, range(2))
@@ -141,10 +135,13 @@ def test_another_process_and_a_clone_go_on_with_the_description(tmp_path):
         repo.commit(state_of(model, optimizer), step_size=0.01, moments=KINDS)
         Repository.clone(str(tmp_path / "run"), tmp_path / "clone").close()
     folder = tmp_path / "clone"
-    command = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
+    here, there = forked.Pipe()
+    process = forked.Process(target=go_on, args=(there, folder))
+    process.start()
+    there.close()
 
-    assert done.stdout == "[]\n"
+    assert here.recv() == []
+    process.join()
     with Repository.open(folder) as repo:
         assert repo.show().provenance["moment kinds"] == repo.show("HEAD~1").provenance["moment kinds"]
         rounded, kept = compared(
