@@ -23,7 +23,7 @@ from mvcs.bench.runs.tasks import SampleSizes, Task
 from mvcs.bench.tasks.clothes import CnnTask, MixerSizes, MixerTask
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
 from mvcs.bench.tasks.next_byte import (
-    GRU_TASKS,
+    TEXT_TASKS,
     Bf16Task,
     FinetuneTask,
     GptTask,
@@ -77,7 +77,7 @@ def tiny_gru(folder: Path, name: str = "gru") -> GruTask:
     """Return a task on two source files in `folder`."""
     corpus = standard_library(tiny_modules(folder, gzip, threading))
     sizes = GruSizes(embedded=8, width=16, context=24)
-    return GRU_TASKS[name](sizes=sizes, batch=2, valid=4, corpus=corpus, sample_sizes=SAMPLES)
+    return TEXT_TASKS[name](sizes=sizes, batch=2, valid=4, corpus=corpus, sample_sizes=SAMPLES)
 
 
 def tiny_modules(folder: Path, *modules: ModuleType) -> Path:

@@ -59,36 +59,17 @@ def task_of(name: str, data: Path | None = None, base: Path | None = None) -> "T
         FileFormatError: they are damaged.
     """
     if name in {"cnn", "mixer"}:
-        return _clothes(name, data)
+        from mvcs.bench.data.images import FOLDER, fashion_mnist
+        from mvcs.bench.tasks.clothes import CnnTask, MixerTask
+
+        images = fashion_mnist(data or FOLDER)
+        return CnnTask(images=images) if name == "cnn" else MixerTask(images=images)
     if name == "encoder":
-        return _encoder(data)
+        from mvcs.bench.tasks.encoder import EncoderTask, Published
+
+        return EncoderTask(Published(data)) if data else EncoderTask()
+    from mvcs.bench.tasks import next_byte
+
     if RECIPES[name].goes_on:
-        return _going_on(name, base)
-    return _on_source(name)
-
-
-def _clothes(name: str, data: Path | None) -> "Task":
-    from mvcs.bench.data.images import FOLDER, fashion_mnist
-    from mvcs.bench.tasks.clothes import CnnTask, MixerTask
-
-    images = fashion_mnist(data or FOLDER)
-    return CnnTask(images=images) if name == "cnn" else MixerTask(images=images)
-
-
-def _encoder(data: Path | None) -> "Task":
-    from mvcs.bench.tasks.encoder import EncoderTask, Published
-
-    return EncoderTask(Published(data)) if data else EncoderTask()
-
-
-def _going_on(name: str, base: Path | None) -> "Task":
-    from mvcs.bench.tasks.next_byte import FinetuneTask, LoraTask
-
-    return FinetuneTask(base=base) if name == "finetune" else LoraTask(base=base)
-
-
-def _on_source(name: str) -> "Task":
-    from mvcs.bench.tasks.next_byte import GRU_TASKS, Bf16Task, GptTask, MuonTask, PureBf16Task
-
-    others = {"gpt": GptTask, "bf16": Bf16Task, "bf16-pure": PureBf16Task, "muon": MuonTask}
-    return (GRU_TASKS | others)[name]()
+        return next_byte.FinetuneTask(base=base) if name == "finetune" else next_byte.LoraTask(base=base)
+    return next_byte.TEXT_TASKS[name]()

@@ -2,9 +2,10 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from mvcs.bench.runs.tasks import (
     MasterLearner,
     SampleSizes,
     Schedule,
+    Task,
     digest,
     first_metrics,
 )
@@ -34,6 +36,7 @@ _VALID_SEED = 10_000_000
 FINETUNE_SCHEDULE = Constant(peak=1.5e-4, warm=15)
 FINETUNE_SAMPLES = SampleSizes(batch=2, search=60, verify=24, report=60, reported=30, searched_first=20)
 LORA_SCHEDULE = Constant(peak=1e-3, warm=15)
+SGD = partial(torch.optim.SGD, momentum=0.9)
 SGD_SCHEDULE = Constant(peak=0.5, warm=40)
 ADAGRAD_SCHEDULE = Constant(peak=0.02, warm=40)
 RMSPROP_SCHEDULE = Constant(peak=1e-3, warm=40)
@@ -434,14 +437,16 @@ class Gru(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class GruTask(TextTask):
-    """Every piece of text begins with an empty state; SGD with momentum learns the model.
+    """Every piece of text begins with an empty state; SGD with momentum learns the model, or another.
 
     Attributes:
         sizes: of the model.
         valid: pieces of the validation text that are evaluated, the first ones.
+        optimizer: makes what learns, of parameters and a rate.
     """
 
     sizes: GruSizes = GruSizes()
+    optimizer: Callable[..., torch.optim.Optimizer] = SGD
     valid: int = 128
     batch: int = 16
     name: str = "gru"
@@ -458,36 +463,25 @@ class GruTask(TextTask):
         return Gru(self.sizes)
 
     def learner(self, model: nn.Module) -> Learner:
-        """Return the model with SGD and momentum."""
-        return Learner(model, torch.optim.SGD(model.parameters(), lr=self.schedule.peak, momentum=0.9))
+        """Return the model with its optimizer."""
+        return Learner(model, self.optimizer(model.parameters(), lr=self.schedule.peak))
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return the loss on the first pieces of the validation text, in nats a byte."""
         return first_metrics(self, self.valid, _FIRST_BATCH, model)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdagradTask(GruTask):
-    """The same with Adagrad."""
-
-    name: str = "gru-adagrad"
-    schedule: Schedule = ADAGRAD_SCHEDULE
-
-    def learner(self, model: nn.Module) -> Learner:
-        """Return the model with Adagrad."""
-        return Learner(model, torch.optim.Adagrad(model.parameters(), lr=self.schedule.peak))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RmspropTask(GruTask):
-    """The same with RMSprop."""
-
-    name: str = "gru-rmsprop"
-    schedule: Schedule = RMSPROP_SCHEDULE
-
-    def learner(self, model: nn.Module) -> Learner:
-        """Return the model with RMSprop."""
-        return Learner(model, torch.optim.RMSprop(model.parameters(), lr=self.schedule.peak))
-
-
-GRU_TASKS = {"gru": GruTask, "gru-adagrad": AdagradTask, "gru-rmsprop": RmspropTask}
+TEXT_TASKS: dict[str, Callable[..., Task]] = {
+    "gpt": GptTask,
+    "bf16": Bf16Task,
+    "bf16-pure": PureBf16Task,
+    "muon": MuonTask,
+    "gru": GruTask,
+    "gru-adagrad": partial(
+        GruTask, name="gru-adagrad", schedule=ADAGRAD_SCHEDULE, optimizer=torch.optim.Adagrad
+    ),
+    "gru-rmsprop": partial(
+        GruTask, name="gru-rmsprop", schedule=RMSPROP_SCHEDULE, optimizer=torch.optim.RMSprop
+    ),
+}
+"""What learns text from the start, by name."""
