@@ -33,9 +33,8 @@ from .roles import (
 from .state.arrays import numpy_view
 from .state.captured import Captured, CapturedLeaf
 from .state.objects import check_positions, make_object, object_parts, set_generator
-from .state.rebuild import ContentReader, rebuild_state
 from .state.stamped import Stamp, StampedFile, file_kind
-from .state.state import capture_state, check_state
+from .state.state import ContentReader, capture_state, check_state, rebuild_state
 from .state.torch_values import filled_tensor, torch_tensor
 from .torch_files.torch_file import save_torch
 

@@ -28,8 +28,8 @@ from mvcs.checkpoint.formats.safetensors_file import (
 from mvcs.checkpoint.ignore_rules import IGNORE_FILE
 from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, Collector
-from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile, storage_error
+from mvcs.checkpoint.state.state import ContentReader
 from mvcs.checkpoint.torch_files.torch_file import capture_loosely, capture_torch, write_torch
 from mvcs.errors import (
     CorruptionError,

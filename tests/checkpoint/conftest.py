@@ -7,8 +7,7 @@ import pytest
 
 from mvcs.checkpoint.files import capture_files, export_file, write_file
 from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.rebuild import ContentReader
-from mvcs.checkpoint.state.state import capture_state
+from mvcs.checkpoint.state.state import ContentReader, capture_state
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.leaves import FileFormat, Leaf

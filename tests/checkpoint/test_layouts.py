@@ -23,7 +23,7 @@ from torch.utils.serialization import config
 
 from mvcs.checkpoint.files import capture_files, write_file
 from mvcs.checkpoint.formats.layout import _mend_checksums
-from mvcs.checkpoint.state.rebuild import ContentReader
+from mvcs.checkpoint.state.state import ContentReader
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.chunk_grid import DTYPES

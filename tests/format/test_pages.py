@@ -13,8 +13,8 @@ from mvcs.checkpoint.files import write_file
 from mvcs.checkpoint.formats.layout import capture_named
 from mvcs.checkpoint.formats.safetensors_file import marked, parse_header
 from mvcs.checkpoint.state.captured import Collector
-from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.state.state import ContentReader
 from mvcs.delta import ElementFormat, Encoding, decode
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.local.place import Description

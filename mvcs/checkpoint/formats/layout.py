@@ -19,8 +19,8 @@ import numpy as np
 from mvcs.checkpoint.formats.archive import DAMAGE
 from mvcs.checkpoint.state.arrays import numpy_view
 from mvcs.checkpoint.state.captured import Collector, Found, Source
-from mvcs.checkpoint.state.rebuild import Buffer, ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.state.state import Buffer, ContentReader
 from mvcs.errors import CorruptionError, FileFormatError, UnsupportedFormatError
 from mvcs.objects import (
     DType,

@@ -16,8 +16,8 @@ from mvcs.checkpoint.formats.detection import can_name, check_tensor_name
 from mvcs.checkpoint.formats.layout import RUN, Deflated, Placed, deflated, layout_node
 from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of, numpy_view
 from mvcs.checkpoint.state.captured import Collector, Found, Source, refuse
-from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.state.state import ContentReader
 from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, StateError, UnsafeFileError
 from mvcs.machine import machine_memory
 from mvcs.objects import (

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final
 
 from mvcs.checkpoint.formats.layout import capture_named
 from mvcs.checkpoint.state.captured import Collector, Found
-from mvcs.checkpoint.state.rebuild import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.state.state import ContentReader
 from mvcs.errors import CorruptionError, FileFormatError, StateError
 from mvcs.objects import (
     DTYPES,

@@ -13,7 +13,6 @@ from mvcs.objects import (
     BLOB_CHUNK_BYTES,
     INLINE_BYTES,
     MAX_DIMENSIONS,
-    MAX_INTEGER_BYTES,
     Blob,
     DType,
     FileEntry,
@@ -270,13 +269,3 @@ def _check_tensor_limits(path: Path, shape: tuple[int, ...]) -> None:
         as_shape(list(shape))
     except CorruptionError:
         raise refuse(path, f"a tensor of the shape {list(shape)}") from None
-
-
-def check_integer(path: Path, value: int) -> None:
-    """Refuse an integer that is longer than format 1 holds.
-
-    Raises:
-        StateError: it is.
-    """
-    if value.bit_length() > 8 * MAX_INTEGER_BYTES:
-        raise refuse(path, f"an integer of {value.bit_length()} bits")

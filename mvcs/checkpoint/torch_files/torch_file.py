@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
 from mvcs.checkpoint.formats.layout import Placed, capture_named, layout_node
 from mvcs.checkpoint.state.captured import Collector, Found, refuse
-from mvcs.checkpoint.state.rebuild import ContentReader, rebuild_state
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.state.state import MAX_NESTING, StateCapture
+from mvcs.checkpoint.state.state import MAX_NESTING, ContentReader, StateCapture, rebuild_state
 from mvcs.checkpoint.torch_files.pickle_program import AnyPickle
 from mvcs.checkpoint.torch_files.stand_ins import (
     ODD,

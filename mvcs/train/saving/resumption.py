@@ -1,6 +1,6 @@
 """Which commit of a branch a run resumes from, what of it is exact, and how that is told.
 
-The branch is found before, by `train.runs`: it may be one that the run went to when it lost a race.
+The branch is found before, by `Line.find_tip`: it may be one that the run went to when it lost a race.
 """
 
 import logging
