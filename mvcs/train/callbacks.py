@@ -15,10 +15,16 @@ from mvcs.train.options import CheckpointerOptions
 class Handed:
     """A part of a run that a framework hands over and takes back by functions."""
 
-    def __init__(self, give: Callable[[], dict[str, Any]], take: Callable[[dict[str, Any]], object]) -> None:
-        """Ask `give` for the state, and hand a restored one to `take`."""
+    def __init__(
+        self,
+        give: Callable[[], dict[str, Any]],
+        take: Callable[[dict[str, Any]], object],
+        inside: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        """Ask `give` for the state, hand a restored one to `take`, and ask `inside` for what is in it."""
         self._give = give
         self._take = take
+        self._inside = inside
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the framework gives."""
@@ -27,6 +33,10 @@ class Handed:
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
         """Let the framework take a state."""
         self._take(state_dict)
+
+    def parts_inside(self) -> Mapping[str, object]:
+        """Return optimizers and schedules of the framework, by their places in the state."""
+        return self._inside()
 
 
 class HandedModel(Handed):
@@ -39,7 +49,7 @@ class HandedModel(Handed):
         module: Callable[[], nn.Module],
     ) -> None:
         """Ask `module` for what evaluations get, once training has begun."""
-        super().__init__(give, take)
+        super().__init__(give, take, lambda: {"": module()})
         self._module = module
 
     def module(self) -> nn.Module:

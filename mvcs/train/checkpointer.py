@@ -190,6 +190,17 @@ class Checkpointer:
         resumption.tell_resumed(self.restored)
         return loaded.step + 1
 
+    def load_inside(self, states: Mapping[str, Any]) -> None:
+        """Load what is in the parts that a framework keeps, which it makes after `resume`; for adapters.
+
+        Args:
+            states: of such parts, as `resume` gave them to these, by the names they have here.
+
+        Raises:
+            UsageError: a state does not fit what is there.
+        """
+        self._parts.load_inside(states)
+
     def after_step(self, step: int, metrics: Mapping[str, float] | None = None) -> None:
         """Commit when step `step` is one that asks for it, or when SIGTERM has arrived.
 

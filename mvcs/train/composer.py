@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import torch
 from composer.core import Callback, State
 from composer.loggers import Logger
-from composer.utils import dist
+from composer.utils import dist, ensure_tuple
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
@@ -76,7 +76,7 @@ class MvcsCallback(Callback):
         self._generators, self._ready = None, True
         self.checkpointer = self._made(state)
         if self._resume and self.checkpointer.resume():
-            self._take_over(state, logger)
+            self._take_over(self.checkpointer, state, logger)
 
     def fit_start(self, state: State, logger: Logger) -> None:
         """Begin to commit."""
@@ -155,11 +155,15 @@ class MvcsCallback(Callback):
             return dict(self._dump.pop(_MODEL))
 
         def part(key: str) -> Handed:
-            def take(saved: dict[str, Any]) -> None:
-                if saved:
-                    self._loaded[key] = saved
+            def inside() -> dict[str, Any]:
+                return {type(one).__qualname__: one for one in ensure_tuple(getattr(state, key))}
 
-            return Handed(lambda: self._dump.pop(key, {}), take)
+            def give() -> dict[str, Any]:
+                # By position, as torch loads them; Composer's own have the names of parameters inside.
+                self._dump.pop(key, None)
+                return {name: one.state_dict() for name, one in inside().items()}
+
+            return Handed(give, lambda saved: self._loaded.update({key: saved}), inside)
 
         def give_rest() -> dict[str, Any]:
             rest, self._dump = self._dump, {}
@@ -176,12 +180,15 @@ class MvcsCallback(Callback):
             **with_part(self._options, "composer", Handed(give_rest, self._loaded.update)),
         )
 
-    def _take_over(self, state: State, logger: Logger) -> None:
+    def _take_over(self, checkpointer: Checkpointer, state: State, logger: Logger) -> None:
         loaded, self._loaded = self._loaded, {}
+        named = {"optimizer": _OPTIMIZERS, "scheduler": _SCHEDULERS, "scaler": _SCALER}
+        states = {name: loaded.pop(key) for name, key in named.items() if key in loaded}
         check_kind(loaded, {_DRAWS, _TIMESTAMP}, "Composer")
         draws = loaded.pop(_DRAWS)
         loaded[_TIMESTAMP] = {name: _from_seconds(times) for name, times in loaded[_TIMESTAMP].items()}
         state.load_state_dict(loaded, logger, strict=True)
+        checkpointer.load_inside(states)
         self._draws = draws["epoch"]
         if Process.of(self._options).rng:
             self._generators = {"global": rng.capture(), "loader": draws["loader"]}

@@ -18,16 +18,9 @@ from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
-from mvcs.train.state.loading import keep_exact
 
 # What the trainer calls them in a folder of its own.
-_FILES = {
-    "model": "pytorch_model.bin",
-    "optimizer": "optimizer.pt",
-    "lr_scheduler": "scheduler.pt",
-    "scaler": "scaler.pt",
-}
-_STATE, _GENERATORS = "trainer_state.json", "rng_state.pth"
+_MODEL, _STATE, _GENERATORS = "pytorch_model.bin", "trainer_state.json", "rng_state.pth"
 
 
 class MvcsCallback(TrainerCallback):
@@ -63,9 +56,10 @@ class MvcsCallback(TrainerCallback):
         return None if self.checkpointer is None else self.checkpointer.restored
 
     def resume(self) -> str | None:
-        """Return a folder for `resume_from_checkpoint` with the newest whole state, or None without one.
+        """Return a folder for `resume_from_checkpoint`, or None without a whole state to continue from.
 
-        It lies in `.mvcs`, takes as much as the state, and is deleted as the first step begins.
+        It has the model and where the trainer was; the rest is loaded as training begins. It lies in `.mvcs`,
+        takes as much as the model, and is deleted as the first step begins.
 
         Raises:
             MvcsError: the state cannot be read, or is none of such a run.
@@ -77,19 +71,20 @@ class MvcsCallback(TrainerCallback):
         check_kind(self._loaded, {"trainer"}, "the Hugging Face trainer")
         top = self._repo.top
         folder = self._folder.enter_context(scratch_folder(None if top is None else top / ".mvcs"))
-        for name, file in _FILES.items():
-            if self._loaded.get(name):
-                torch.save(self._loaded[name], folder / file)
-        (folder / _STATE).write_text(json.dumps(self._loaded["trainer"], sort_keys=True))
+        torch.save(self._loaded.pop("model"), folder / _MODEL)
+        (folder / _STATE).write_text(json.dumps(self._loaded.pop("trainer"), sort_keys=True))
         if Process.of(self._options).rng:
             torch.save(_generators(), folder / _GENERATORS)
-        self._loaded = {name: self._loaded[name] for name in self._loaded if name == "optimizer"}
         return str(folder)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
-        """Begin to commit."""
+        """Restore optimizer, schedule and scaler, and begin to commit.
+
+        Raises:
+            UsageError: there are several processes, or a state does not fit what is there.
+        """
         del control
         if args.world_size > 1:
             raise UsageError(
@@ -98,10 +93,15 @@ class MvcsCallback(TrainerCallback):
         if not self._ready or self.checkpointer is None:
             self._close()
             self.checkpointer = self._made()
-        loaded, self._loaded = self._loaded.pop("optimizer", None), {}
+        self._live = {
+            **kwargs,
+            "scheduler": kwargs["lr_scheduler"],
+            "scaler": getattr(kwargs["optimizer"], "scaler", None),
+            "trainer": state,
+        }
+        loaded, self._loaded = self._loaded, {}
         if loaded and state.global_step:
-            keep_exact("optimizer", kwargs["optimizer"], loaded, "the newest commit")
-        self._live = {**kwargs, "trainer": state, "scaler": getattr(kwargs["optimizer"], "scaler", None)}
+            self.checkpointer.load_inside(loaded)
         self._seen, self._ready, self._running = state.global_step, False, True
         self.checkpointer.__enter__()
         # The trainer does not say when an exception ends it.
@@ -179,7 +179,9 @@ class MvcsCallback(TrainerCallback):
     def _made(self) -> Checkpointer:
         def part(name: str) -> Handed:
             return Handed(
-                lambda: _state_of(self._live.get(name)), lambda state: self._loaded.update({name: state})
+                lambda: _state_of(self._live.get(name)),
+                lambda state: self._loaded.update({name: state}),
+                lambda: {"": self._live.get(name)},
             )
 
         return Checkpointer(
@@ -190,7 +192,7 @@ class MvcsCallback(TrainerCallback):
                 lambda: self._live["model"],
             ),
             part("optimizer"),
-            scheduler=part("lr_scheduler"),
+            scheduler=part("scheduler"),
             scaler=part("scaler"),
             **with_part(self._options, "trainer", part("trainer")),
         )

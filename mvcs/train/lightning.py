@@ -1,5 +1,6 @@
 """PyTorch Lightning: a callback that commits a run and resumes it."""
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 from lightning.pytorch import LightningModule, Trainer
@@ -12,7 +13,6 @@ from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state import rng
-from mvcs.train.state.loading import keep_exact
 from mvcs.train.state.optimizers import train_groups
 
 _LOADERS = "combined_loader"
@@ -55,7 +55,7 @@ class MvcsCallback(Callback):
         self._seen = 0
         self._between_epochs = False
         self._loaders: list[object] | None = None
-        self._states: list[dict[str, Any]] = []
+        self._states: dict[str, Any] = {}
         self._groups: list[int] = []
 
     @property
@@ -76,7 +76,7 @@ class MvcsCallback(Callback):
             self._go_first(trainer)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the model, and leave optimizers, schedulers and loops for Lightning to restore."""
+        """Restore the model, and leave loops for Lightning to restore."""
         if trainer.world_size > 1:
             raise UsageError(
                 f"a run of {trainer.world_size} processes cannot be committed", hint="train with devices=1"
@@ -99,11 +99,14 @@ class MvcsCallback(Callback):
         trainer.callbacks = [*(other for other in others if other not in files), self, *files]
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Put back what Lightning does not: types of states, added groups, and what was drawn since."""
-        states, self._states = self._states, []
-        for state, optimizer, count in zip(states, trainer.optimizers, self._groups, strict=False):
-            keep_exact("optimizer", optimizer, state, "the newest commit")
-            train_groups(optimizer, count, pl_module)
+        """Restore optimizers and schedulers, before the others, and behind these what was drawn since."""
+        states, self._states = self._states, {}
+        if states and self.checkpointer is not None:
+            self._go_last(trainer)
+            self.checkpointer.load_inside(states)
+            for optimizer, count in zip(trainer.optimizers, self._groups, strict=False):
+                train_groups(optimizer, count, pl_module)
+            return  # it is called again behind the others
         if self._generators is not None:
             if self._between_epochs:
                 self._place_loaders(trainer.fit_loop)
@@ -182,8 +185,16 @@ class MvcsCallback(Callback):
             self._dump = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)  # noqa: SLF001
             return dict(self._dump.pop(_MODEL))
 
-        def part(key: str) -> Handed:
-            return Handed(lambda: {key: self._dump.pop(key)}, self._loaded.update)
+        def part(key: str, inside: Callable[[], list[Any]]) -> Handed:
+            return Handed(
+                lambda: {key: self._dump.pop(key)},
+                self._loaded.update,
+                lambda: {f"{key}.{place}": one for place, one in enumerate(inside())},
+            )
+
+        def scaler() -> dict[str, object]:
+            plugin = trainer.precision_plugin
+            return {type(plugin).__qualname__: getattr(plugin, "scaler", None)}
 
         def give_rest() -> dict[str, Any]:
             rest, self._dump = self._dump, {}
@@ -199,9 +210,9 @@ class MvcsCallback(Callback):
                 lambda state: self._loaded.update({_MODEL: state}),
                 lambda: trainer.lightning_module,
             ),
-            part(_OPTIMIZERS),
-            scheduler=part(_SCHEDULERS),
-            **with_part(self._options, "lightning", Handed(give_rest, self._loaded.update)),
+            part(_OPTIMIZERS, lambda: trainer.optimizers),
+            scheduler=part(_SCHEDULERS, lambda: [one.scheduler for one in trainer.lr_scheduler_configs]),
+            **with_part(self._options, "lightning", Handed(give_rest, self._loaded.update, scaler)),
         )
 
     def _hand_over(self, trainer: Trainer) -> None:
@@ -209,11 +220,15 @@ class MvcsCallback(Callback):
         check_kind(self._loaded, {"between_epochs", "loops"}, "Lightning")
         connector = trainer._checkpoint_connector  # noqa: SLF001 - a checkpoint in memory has no public door
         self._between_epochs = self._loaded.pop("between_epochs")
-        self._states = list(self._loaded.get(_OPTIMIZERS, ()))
         connector._loaded_checkpoint, self._loaded = self._loaded, {}  # noqa: SLF001
         connector.restore_datamodule()
         connector.restore_model()
         connector.restore_callbacks()
+        # Others may add groups of parameters until training starts, and look at rates then.
+        for name, key in (("optimizer", _OPTIMIZERS), ("scheduler", _SCHEDULERS)):
+            self._states[name] = {key: connector._loaded_checkpoint[key]}  # noqa: SLF001
+            connector._loaded_checkpoint[key] = []  # noqa: SLF001
+        trainer.callbacks.insert(0, self)
         self._generators = rng.capture() if Process.of(self._options).rng else None
         self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
 

@@ -4,6 +4,7 @@ torch matches states with parameters by position alone. So a
 commit says beside the states what their parameters are called, and how their tensors lie in memory.
 """
 
+import copy
 import functools
 import inspect
 import logging
@@ -51,7 +52,7 @@ class Optimizers:
         found = {}
         for name, optimizer in self._optimizers():
             names = _called(optimizer, known)[0] if optimizer is not None else []
-            strides = list(_strides(_part(state, name), ()))
+            strides = list(_strides(part_of(state, name), ()))
             if strides or any(one is not None for group in names for one in group):
                 found[name] = {_NAMES: names, _STRIDES: strides}
         return found
@@ -72,7 +73,7 @@ class Optimizers:
         told = state.get(PARAMETERS)
         known = self._known()
         for name, optimizer in self._optimizers():
-            saved, said = _part(state, name), told.get(name) if isinstance(told, Mapping) else told
+            saved, said = part_of(state, name), told.get(name) if isinstance(told, Mapping) else told
             self._made[name] = [_settings(group) for group in optimizer.param_groups] if optimizer else []
             if said is None or not isinstance(saved, Mapping):
                 continue
@@ -104,7 +105,7 @@ class Optimizers:
         settings the commit replaced, and whether another class of torch made the state.
         """
         for name, optimizer in self._optimizers():
-            schedules = [_part(state, other) is not None for other, _ in self._schedules(name)]
+            schedules = [part_of(state, other) is not None for other, _ in self._schedules(name)]
             groups = optimizer.param_groups if optimizer is not None and not all(schedules) else ()
             for group, made in zip(groups, self._made[name], strict=False):  # those that were added are last
                 own = {key: value for key, value in made.items() if key in SCHEDULED}
@@ -114,7 +115,7 @@ class Optimizers:
                     own |= {"lr": made["lr"]} | _momentum(made, group)
                 group.update(own)
             if optimizer is not None:
-                self._tell_settings(name, optimizer, _part(state, name), source, scheduled=any(schedules))
+                self._tell_settings(name, optimizer, part_of(state, name), source, scheduled=any(schedules))
 
     def _tell_settings(
         self,
@@ -196,7 +197,7 @@ class Optimizers:
             return True
         schedules = dict(self._schedules(name))
         is_known = "scheduler" in schedules or self._parts.get("scheduler") is None or name != "optimizer"
-        counts = {len(one) for other in schedules for one in _by_group(_part(state, other))}
+        counts = {len(one) for other in schedules for one in _by_group(part_of(state, other))}
         return is_known and counts <= {len(order)}
 
     def _add_groups(
@@ -218,7 +219,7 @@ class Optimizers:
             )
 
     def _moved(self, state: dict[str, Any], name: str, order: Order, gradients: str) -> dict[str, Any]:
-        saved = _part(state, name)
+        saved = part_of(state, name)
         groups = saved["param_groups"]
         ids = [one for group in groups for one in group["params"]]
         moved = [groups[place]["params"][one] for place, ones in order for one in ones]
@@ -236,7 +237,7 @@ class Optimizers:
         state = _with_part(state, name, {**saved, "state": given, "param_groups": new})
         regroup = [one for one, _ in order]
         for other, _ in self._schedules(name) if regroup != sorted(regroup) else ():
-            state = _with_part(state, other, _regrouped(_part(state, other), regroup))
+            state = _with_part(state, other, _regrouped(part_of(state, other), regroup))
         others = state.get(gradients)  # what is not of these parameters is refused as it is
         kept = others.get(name) if isinstance(others, dict) else None
         if isinstance(others, dict) and isinstance(kept, list) and len(kept) == len(ids):
@@ -413,15 +414,28 @@ def _name(value: object) -> str | None:
     return value
 
 
-def _part(state: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it is
-    """Return the state of a part, by its name or as `extra.NAME`."""
-    extra = name.partition("extra.")[2]
-    return (state.get("extra") or {}).get(extra) if extra else state.get(name)
+def part_of(state: Any, name: str) -> Any:  # noqa: ANN401 - whatever it is
+    """Return the state of a part by its place, such as `extra.NAME`; None where there is none."""
+    key, rest = _first_key(state, name)
+    found = state.get(key) if isinstance(state, Mapping) else None
+    if isinstance(state, list):
+        found = state[key] if isinstance(key, int) and key < len(state) else None
+    return part_of(found, rest) if rest else found
 
 
-def _with_part(state: dict[str, Any], name: str, saved: object) -> dict[str, Any]:
-    extra = name.partition("extra.")[2]
-    return state | ({"extra": state["extra"] | {extra: saved}} if extra else {name: saved})
+def _with_part(state: Any, name: str, saved: object) -> Any:  # noqa: ANN401 - the same
+    key, rest = _first_key(state, name)
+    changed = copy.copy(state)
+    changed[key] = _with_part(state[key], rest, saved) if rest else saved
+    return changed
+
+
+def _first_key(state: object, name: str) -> tuple[Any, str]:
+    """Take the first key off a place; a key may have dots, as names of further parts do."""
+    if isinstance(state, Mapping) and name in state:
+        return name, ""
+    key, _, rest = name.partition(".")
+    return int(key) if isinstance(state, list) and key.isdecimal() else key, rest
 
 
 def _by_group(schedule: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - a state of any form

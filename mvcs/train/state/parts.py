@@ -22,8 +22,8 @@ from mvcs.train.state.loading import (
     placed_like,
     starts_anew,
 )
-from mvcs.train.state.optimizers import PARAMETERS, Optimizers
-from mvcs.train.state.stateful import ModelProvider, Stateful
+from mvcs.train.state.optimizers import PARAMETERS, Optimizers, part_of
+from mvcs.train.state.stateful import ModelProvider, PartHolder, Stateful
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -106,12 +106,23 @@ class Parts:
         self._optimizers = Optimizers({**stateful, **further})
         self._unused = UnusedGradients()
         self._noted = 0
+        self._loaded: tuple[object, str] = None, ""
 
     @property
+    def live(self) -> dict[str, object]:
+        """All parts by their places in the state, and what is in those of a framework instead of these."""
+        found = dict[str, object]()
+        for name, part in {
+            **self._named,
+            **{f"extra.{name}": part for name, part in self.extra.items()},
+        }.items():
+            inside = part.parts_inside() if isinstance(part, PartHolder) else {"": part}
+            found |= {f"{name}.{place}" if place else name: one for place, one in inside.items()}
+        return found
+
     def beside(self) -> dict[str, object]:
-        """All parts but the model and the loader, by their places in the state."""
-        named = {name: part for name, part in self._named.items() if name not in {"model", "loader"}}
-        return named | {f"extra.{name}": part for name, part in self.extra.items()}
+        """Return all of these but the model and the loader."""
+        return {name: part for name, part in self.live.items() if name not in {"model", "loader"}}
 
     def close(self) -> None:
         """Let go of the optimizers."""
@@ -142,7 +153,7 @@ class Parts:
         }
         state["rng"] = rng.capture() if self._use_rng else None
         state["extra"] = {name: _gathered(value) for name, value in self.extra.items()}
-        parameters = self._optimizers.gather(state)
+        parameters = Optimizers(self.live).gather(state)
         if parameters:
             state[PARAMETERS] = parameters
         gradients = self._accumulations.gather()
@@ -171,6 +182,7 @@ class Parts:
         Raises:
             UsageError: it does not fit the parts; nothing is changed.
         """
+        self._loaded = state.get(PARAMETERS), source
         try:
             state = self._checked(state, source)
         except BaseException:
@@ -186,6 +198,38 @@ class Parts:
         if self._use_rng and state.get("rng") is not None:
             rng.restore(state["rng"])
         return Loaded(int(state["step"]), *self._told(state))
+
+    def load_inside(self, states: Mapping[str, Any]) -> None:
+        """Load what is in the parts of a framework, once it is there; `load` was called before.
+
+        Args:
+            states: of those parts that are to be loaded so, by their names.
+
+        Raises:
+            UsageError: a state does not fit; nothing that is in these parts is changed.
+        """
+        parameters, source = self._loaded
+        parts = {
+            name: part
+            for name, part in self.live.items()
+            if name == "model" or name.partition(".")[0] in states
+        }
+        optimizers = Optimizers(parts)
+        try:
+            state = optimizers.arrange({**states, PARAMETERS: parameters}, GRADIENTS, source)
+            del parts["model"]
+            found = [(name, part, part_of(state, name)) for name, part in parts.items()]
+            there = [named for named in found if not starts_anew(*named[1:])]
+            for named in there:
+                check_fit(*named, source)
+            load_others(there, source)
+        except BaseException:
+            optimizers.undo()
+            raise
+        for name, part, saved in found:
+            self._load_part(name, part, saved, source)
+        optimizers.settle(state, source)
+        optimizers.train_added()
 
     def _checked(self, state: dict[str, Any], source: str) -> dict[str, Any]:
         """Find out whether a state fits, all parts of it, and load those that judge it.
@@ -221,7 +265,7 @@ class Parts:
             tuple(name for name in wanted if name in anew),
         )
 
-    def _load_part(self, name: str, part: Stateful | None, saved: dict[str, Any] | None, source: str) -> None:
+    def _load_part(self, name: str, part: Any, saved: dict[str, Any] | None, source: str) -> None:  # noqa: ANN401 - or None
         if part is not None and saved is not None and not starts_anew(part, saved):
             if is_checked(part):
                 load(name, part, saved, source)

@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LRScheduler
 
 from mvcs.train.state.host_copies import bits_of
+from mvcs.train.state.optimizers import part_of
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -37,10 +38,10 @@ class SideEffects:
     are compared with the snapshot of a commit, whenever `put_back` is called.
 
     Args:
-        parts: of the run but its model, by the names under which they stand in its state.
+        parts: gives those of the run but its model, by their places in its state.
     """
 
-    def __init__(self, parts: Mapping[str, object]) -> None:
+    def __init__(self, parts: Callable[[], Mapping[str, object]]) -> None:
         self._parts = parts
         self._told: set[str] = set()
 
@@ -53,7 +54,8 @@ class SideEffects:
     def undone(self) -> Iterator[None]:
         """Put small states back when the block, an evaluation, has ended."""
         settings = {name: get() for name, (get, _) in _GLOBALS.items()}
-        before = {name: copy.deepcopy(_small(part)) for name, part in self._parts.items()}
+        parts = self._parts()
+        before = {name: copy.deepcopy(_small(part)) for name, part in parts.items()}
         try:
             yield
         finally:
@@ -61,17 +63,17 @@ class SideEffects:
                 if get() != settings[name]:
                     put(settings[name])
                     self._tell(name)
-            for name, part in self._parts.items():
+            for name, part in parts.items():
                 if not is_same_state(_small(part), before[name]):
                     _put_small(part, before[name])
                     self._tell(name)
 
     def put_back(self, state: Mapping[str, Any]) -> None:
         """Put back tensors that are others than in a snapshot of the run's state."""
-        for name, part in self._parts.items():
-            if not isinstance(part, torch.optim.Optimizer | nn.Module):
+        for name, part in self._parts().items():
+            saved = part_of(state, name)
+            if saved is None or not isinstance(part, torch.optim.Optimizer | nn.Module):
                 continue
-            saved = state["extra"][name.removeprefix("extra.")] if name.startswith("extra.") else state[name]
             if not is_same_state(part.state_dict(), saved, assigns=True):
                 if not is_same_state(part.state_dict(), saved):  # it has other tensors now, or more
                     part.load_state_dict(copy.deepcopy(saved))

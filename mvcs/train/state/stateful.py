@@ -1,5 +1,6 @@
 """What has a state that can be saved and loaded."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
@@ -24,4 +25,13 @@ class ModelProvider(Protocol):
 
     def module(self) -> nn.Module:
         """Return the module whose state this is."""
+        ...
+
+
+@runtime_checkable
+class PartHolder(Protocol):
+    """A part that a framework keeps: what is in it is there once training has begun."""
+
+    def parts_inside(self) -> Mapping[str, object]:
+        """Return what is in it, by its place in the part's state; "" is all of it."""
         ...

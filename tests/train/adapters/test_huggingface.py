@@ -1,7 +1,9 @@
 """Runs of the Hugging Face trainer under version control: killed anywhere, they go on bit for bit."""
 
+import logging
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,13 @@ class Net(nn.Module):
 
 
 def trainer(
-    folder: Path, net: Net, *callbacks: Any, accumulated: int = 1, points: int = 0, **options: Any
+    folder: Path,
+    net: Net,
+    *callbacks: Any,
+    accumulated: int = 1,
+    points: int = 0,
+    optimizer: Any = None,
+    **options: Any,
 ) -> Any:
     torch.set_num_threads(1)
     arguments = transformers.TrainingArguments(
@@ -89,6 +97,7 @@ def trainer(
         train_dataset=Points(points or 4 * accumulated),
         eval_dataset=Points(2),
         callbacks=list(callbacks),
+        optimizers=(optimizer and optimizer(net), None),
     )
 
 
@@ -334,3 +343,68 @@ def test_states_of_32_bits_beside_weights_of_16_stay_so(tmp_path: Path) -> None:
             train(tmp_path, made(7), MvcsCallback(repo, every=1), **options)
         resumed = train(tmp_path, made(), MvcsCallback(repo, every=1), **options)
         assert resumed.weights() == train(tmp_path, made(), **options).weights()
+
+
+def grouped(net: Net, order: tuple[int, ...] = (0, 1, 4)) -> torch.optim.Optimizer:
+    """Return an optimizer with a group for each layer, in any order."""
+    turned = 1 if order[0] == 0 else -1
+    return torch.optim.AdamW(
+        [{"params": [*net.layers[one].parameters()][::turned], "lr": 1e-2 * (one + 1)} for one in order]
+    )
+
+
+@pytest.mark.parametrize("died", [5, 6])
+def test_moments_go_to_the_parameters_of_their_names(
+    tmp_path: Path, died: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            train(tmp_path, seeded(died), MvcsCallback(repo, every=1), optimizer=grouped)
+        moved = partial(grouped, order=(4, 0, 1))
+        again = train(tmp_path, seeded(), MvcsCallback(repo, every=1), optimizer=moved)
+        assert again.weights() == train(tmp_path, seeded(), optimizer=grouped).weights()
+    assert "they are matched by name" in caplog.text
+
+
+def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(tmp_path, seeded(), MvcsCallback(repo, every=6), optimizer=grouped, num_train_epochs=1)
+        with pytest.raises(UsageError, match="does not fit the optimizer"):
+            train(tmp_path, seeded(), MvcsCallback(repo, every=6))
+
+
+def test_the_settings_that_a_commit_replaces_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(tmp_path, seeded(), MvcsCallback(repo, every=6), num_train_epochs=1)
+        train(tmp_path, seeded(), MvcsCallback(repo, every=6), weight_decay=0.5)
+    assert "the commit's settings replace the script's: weight_decay 0.5 -> 0.0" in caplog.text
+
+
+def test_what_evaluate_changes_is_named_and_undone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    made: Any = None
+
+    def evaluate(model: nn.Module) -> float:
+        for state in made.optimizer.state.values():
+            state["exp_avg"].mul_(0.5)
+        made.lr_scheduler.step()
+        model.eval()
+        return float(model(torch.ones(4, 3), torch.ones(4, 1))["loss"]) + 1
+
+    with Repository.init(tmp_path / "run") as repo, caplog.at_level(logging.WARNING, "mvcs.train"):
+        callback, net = MvcsCallback(repo, every=3, evaluate=evaluate, max_degradation=0.5), seeded()
+        made = trainer(tmp_path, net, callback)
+        made.train()
+        assert net.weights() == train(tmp_path, seeded()).weights()
+        assert not callback.checkpointer.failures
+    named = {"optimizer", "scheduler"}
+    assert all(f"evaluate changed {name}, and so training" in caplog.text for name in named)

@@ -1,5 +1,6 @@
 """Lightning runs under version control: killed within an epoch and between two, they go on bit for bit."""
 
+import logging
 import os
 import signal
 import warnings
@@ -448,3 +449,118 @@ def test_a_layer_that_was_unfrozen_is_trained_again(tmp_path: Path, kind: Any, d
         again = fit(tmp_path, made(), callback, Unfreeze())
         assert callback.restored.commit.step == died - 1
         assert again.weights() == fit(tmp_path, made(), Unfreeze(), enable_checkpointing=False).weights()
+
+
+class Grouped(Net):
+    """The same with a group of parameters and a schedule for each layer, in any order."""
+
+    def __init__(
+        self, die_after: int | None = None, *, layers: tuple[int, ...] = (3, 1, 0), **adam: Any
+    ) -> None:
+        super().__init__(die_after)
+        self.order, self.adam = layers, adam
+
+    def configure_optimizers(self) -> Any:
+        turned = 1 if self.order[0] == 3 else -1
+        optimizer = torch.optim.AdamW(
+            [
+                {"params": [*self.layers[one].parameters()][::turned], "lr": 1e-2 * (one + 1)}
+                for one in self.order
+            ],
+            **self.adam,
+        )
+        factors = [lambda epoch, one=one: (1 - one / 10) ** epoch for one in self.order]
+        return [optimizer], [torch.optim.lr_scheduler.LambdaLR(optimizer, factors)]
+
+
+def grouped(die_after: int | None = None, **options: Any) -> Net:
+    lightning.seed_everything(7, verbose=False)
+    return Grouped(die_after, **options)
+
+
+@pytest.mark.parametrize("died", [5, 6, 8])
+def test_moments_go_to_the_parameters_of_their_names(
+    tmp_path: Path, died: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, grouped(died), MvcsCallback(repo, every=1))
+        again = fit(tmp_path, grouped(layers=(0, 3, 1)), MvcsCallback(repo, every=1))
+        assert again.weights() == fit(tmp_path, grouped(), enable_checkpointing=False).weights()
+    assert "they are matched by name" in caplog.text
+
+
+def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, grouped(), MvcsCallback(repo, every=6), epochs=1)
+        with pytest.raises(UsageError, match="does not fit the optimizer"):
+            fit(tmp_path, seeded(), MvcsCallback(repo, every=6))
+
+
+def test_the_settings_that_a_commit_replaces_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, grouped(), MvcsCallback(repo, every=6), epochs=1)
+        fit(tmp_path, grouped(weight_decay=0.5), MvcsCallback(repo, every=6))
+    assert "the commit's settings replace the script's: weight_decay 0.5 -> 0.01" in caplog.text
+
+
+class Scheduled(lightning.Callback):
+    """Notes rates as training starts."""
+
+    def on_train_start(self, made: Any, _module: Any) -> None:
+        self.rates = [group["lr"] for group in made.optimizers[0].param_groups]
+
+
+class Constant(Net):
+    """The same without a schedule."""
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.AdamW(self.parameters(), lr=3e-2)
+
+
+def test_a_new_schedule_begins_with_its_own_rates(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    seen = Scheduled()
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, Constant(), MvcsCallback(repo, every=6), epochs=1)
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=6), seen)
+    assert seen.rates == [1e-2]
+
+
+def test_other_callbacks_find_optimizers_restored_as_training_starts(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    seen = Scheduled()
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=6), epochs=2)
+        fit(tmp_path, seeded(), seen, MvcsCallback(repo, every=6))
+    assert seen.rates == [pytest.approx(1e-2 * 0.7**2)]
+
+
+def test_what_evaluate_changes_is_named_and_undone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    net = seeded()
+
+    def evaluate(model: nn.Module) -> float:
+        for state in net.trainer.optimizers[0].state.values():
+            state["exp_avg"].mul_(0.5)
+        net.trainer.lr_scheduler_configs[0].scheduler.step()
+        model.eval()
+        return float(model.layers(data().tensors[0]).square().mean()) + 1
+
+    with Repository.init(tmp_path / "run") as repo, caplog.at_level(logging.WARNING, "mvcs.train"):
+        callback = MvcsCallback(repo, every=3, evaluate=evaluate, max_degradation=0.5)
+        assert fit(tmp_path, net, callback).weights() == whole(tmp_path)
+        assert not callback.checkpointer.failures
+    named = {"optimizer.optimizer_states.0", "scheduler.lr_schedulers.0"}
+    assert all(f"evaluate changed {name}, and so training" in caplog.text for name in named)

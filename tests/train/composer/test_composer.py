@@ -1,5 +1,6 @@
 """Runs of MosaicML Composer under version control: killed anywhere, they go on bit for bit."""
 
+import logging
 import os
 import signal
 from functools import cache
@@ -73,12 +74,20 @@ def loader(kind: str) -> DataLoader:
     return DataLoader(points(), batch_size=4, shuffle=True, generator=own)
 
 
-def trainer(net: Net, *callbacks: Any, kind: str = "by epoch", epochs: int = EPOCHS, **options: Any) -> Any:
+def trainer(
+    net: Net,
+    *callbacks: Any,
+    kind: str = "by epoch",
+    epochs: int = EPOCHS,
+    order: int = 1,
+    decay: float = 0.01,
+    **options: Any,
+) -> Any:
     return composer.Trainer(
         model=net,
         train_dataloader=loader(kind),
         eval_dataloader=DataLoader(points(), batch_size=8),
-        optimizers=torch.optim.AdamW(net.parameters(), lr=1e-2),
+        optimizers=torch.optim.AdamW([*net.parameters()][::order], lr=1e-2, weight_decay=decay),
         schedulers=composer.optim.CosineAnnealingScheduler(t_max="5ep"),
         device="cpu",
         seed=SEED,
@@ -276,3 +285,48 @@ def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
             plain.save(0)
         with pytest.raises(UsageError, match="not of a run of Composer"):
             trainer(seeded(), MvcsCallback(repo))
+
+
+def test_moments_go_to_the_parameters_of_their_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(seeded(), MvcsCallback(repo, every=6), epochs=2)
+        assert train(seeded(), MvcsCallback(repo, every=6), order=-1).weights() == whole()
+    assert "they are matched by name" in caplog.text
+
+
+def test_the_settings_that_a_commit_replaces_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(seeded(), MvcsCallback(repo, every=6), epochs=2)
+        assert train(seeded(), MvcsCallback(repo, every=6), decay=0.5).weights() == whole()
+    assert "the commit's settings replace the script's: weight_decay 0.5 -> 0.01" in caplog.text
+
+
+def test_what_evaluate_changes_is_named_and_undone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    made: Any = None
+
+    def evaluate(model: nn.Module) -> float:
+        for state in made.state.optimizers[0].state.values():
+            state["exp_avg"].mul_(0.5)
+        made.state.schedulers[0].step()
+        model.eval()
+        return float(model.layers(points().tensors[0]).square().mean()) + 1
+
+    with Repository.init(tmp_path / "run") as repo, caplog.at_level(logging.WARNING, "mvcs.train"):
+        callback, net = MvcsCallback(repo, every=3, evaluate=evaluate, max_degradation=0.5), seeded()
+        made = trainer(net, callback)
+        made.fit()
+        made.close()
+        assert net.weights() == whole()
+        assert not callback.checkpointer.failures
+    named = {"optimizer.AdamW", "scheduler.LambdaLR"}
+    assert all(f"evaluate changed {name}, and so training" in caplog.text for name in named)
