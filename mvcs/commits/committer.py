@@ -10,20 +10,19 @@ from mvcs.commits.before.earlier_weights import WeightHistory
 from mvcs.commits.before.parent import ParentTree
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.preparation import Preparation
-from mvcs.commits.damage_found import Damage
 from mvcs.commits.describe import (
     Content,
+    Damage,
     bounded_notes,
     described,
     proves_exact,
     resting_notes,
     uncompressed_notes,
 )
-from mvcs.commits.leaves.stored_tree import ExactLeaves, Workers, store_tree
+from mvcs.commits.leaves.stored_tree import ExactLeaves, PoolTime, Workers, store_tree
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.file_selection import KeptFiles
 from mvcs.commits.request import ALL, BranchPosition, CommitRequest, MadeCommit, Mechanisms
-from mvcs.commits.thread_time import PoolTime
 from mvcs.config import MAX_TENSOR_ERROR
 from mvcs.delta import CodeCoder, release_idle
 from mvcs.errors import MvcsError, NothingToCommitError

@@ -1,4 +1,4 @@
-"""What a commit says of itself: what its caller asked for, and what was measured while it was stored."""
+"""What a commit says of itself: what its caller asked for, what was measured, and what was found damaged."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from mvcs.commits.leaves.tensor_errors import NAMED_CLASSES
 from mvcs.commits.plan.treatments import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
-from mvcs.errors import some_of
+from mvcs.errors import CorruptionError, some_of
 from mvcs.history import Revision
 from mvcs.objects import (
     BOUNDED,
@@ -42,6 +42,7 @@ from mvcs.objects import (
 from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
 from mvcs.search import METRIC
+from mvcs.store import ObjectStore, pack_path
 
 _SHOWN = 3
 MOMENTS_REST = (
@@ -54,6 +55,7 @@ WEIGHTS_REST = (
 )
 Measured = tuple[str, tuple[tuple[str, float], ...]]
 _Told = dict[str, dict[str, float]]
+_NAMED = 3  # packs in a note
 
 
 @dataclass(frozen=True)
@@ -373,3 +375,46 @@ def _called(path: str, files: Mapping[str, str]) -> str:
     """Return the path of a tensor in a file that may have another name now."""
     old = max((start for start in files if path.startswith(start)), key=len)
     return files[old] + path[len(old) :]
+
+
+class Damage:
+    """The damage that was found since this was made: told to who commits, and a reason to begin again.
+
+    Nothing of it is remembered here: for later commits and fetches `local.store_watch` does that.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        """Begin with what is known by now."""
+        self._found = store.catalog.damaged
+        self._known = frozenset(self._found)
+
+    @property
+    def grew(self) -> bool:
+        """Whether some was found."""
+        return len(self._found) > len(self._known)
+
+    @property
+    def packs(self) -> list[str]:
+        """The packs it lies in."""
+        places = self._found - self._known
+        return sorted({pack_path(name, exact=exact) for name, exact, _ in places})
+
+    def notes(self) -> list[str]:
+        """Tell of it, for the one who commits."""
+        packs = self.packs
+        if not packs:
+            return []
+        named = some_of([f"'{path}'" for path in packs], _NAMED)
+        told = (
+            f"{named}: damaged; what this commit needs of it is written again. "
+            "'mvcs fsck' shows which older commits it touches"
+        )
+        return [told]
+
+    def unending(self) -> CorruptionError:
+        """Return what to raise where every look finds more of it."""
+        many = "s" if len(self.packs) > 1 else ""
+        return CorruptionError(
+            f"the store is damaged in {len(self.packs)} pack{many}, and more is found at each look",
+            hint="check the disk, and run 'mvcs fsck'; clone the repository to another one",
+        )

@@ -2,7 +2,7 @@
 
 Commits ask it, entry by entry: what was found damaged they don't lean on. Packs that fsck, fetch, push or a
 commit found damaged are what the next fetch hashes, and brings again. What one commit finds anew,
-`damage_found` in the room of commits tells.
+`describe` in the room of commits tells.
 """
 
 import datetime as dt

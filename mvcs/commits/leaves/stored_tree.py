@@ -1,11 +1,14 @@
 """All leaves and blobs of a commit are stored: large groups side by side, small ones in order."""
 
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.commits.before.parent import Bases
@@ -39,6 +42,8 @@ _STATE_OF_A_THREAD = 50_000_000
 _COPIES = 8  # of a chunk at most, while it is stored: itself, as floats, restored, codes, bases, payloads
 Stored = list[tuple[int, Leaf]]
 _MARK = ElementFormat(1, floating=False)
+Given = TypeVar("Given")
+Got = TypeVar("Got")
 
 
 @dataclass(frozen=True)
@@ -312,3 +317,31 @@ def _beside(given: GivenLeaf, coded: CodedTensor) -> QuantizedTensor | None:
         return None
     alike = isinstance(other.parameters, Lattice) and len(other.codes) == len(coded.chunks)
     return other if alike else None
+
+
+class PoolTime:
+    """Counts the time of work that runs on other threads than the one that made this.
+
+    Attributes:
+        seconds: what was counted so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._own = threading.get_ident()
+        self._lock = threading.Lock()
+
+    def counted(self, work: Callable[[Given], Got]) -> Callable[[Given], Got]:
+        """Return `work` with its time counted wherever it runs elsewhere."""
+
+        def run(given: Given) -> Got:
+            if threading.get_ident() == self._own:
+                return work(given)
+            began = time.thread_time()
+            try:
+                return work(given)
+            finally:
+                with self._lock:
+                    self.seconds += time.thread_time() - began
+
+        return run
