@@ -9,25 +9,27 @@
 
 Training steps go on in between, as they empty the processor's caches: a step and a commit, a step and a copy
 by hand, a step and a call of `state_dict`, in turn. The copy is of the state that the hook itself captures,
-tensor by tensor, into memory that is already there.
+tensor by tensor, into memory that is already there. Seconds are of the clock, as training waits.
 """
 
 import argparse
 import os
 import pathlib
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from mvcs import Repository
+from mvcs.bench.codecs.clock import Pairs, seconds
 from mvcs.bench.tasks.clothes import CnnTask, ResNet
 from mvcs.train import Checkpointer
 from tests.bench import results
 
+ALLOCATE = 2  # commits that allocate or have no parent
+BLOCKED = "blocked by a commit"
 Stateful = torch.nn.Module | torch.optim.Optimizer
 
 
@@ -76,79 +78,38 @@ def tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[to
 
 
 def copy_seconds(sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> float:
-    """Return the seconds of copying every tensor into memory that is already there."""
-    start = time.perf_counter()
-    for source, target in zip(sources, targets, strict=True):
-        target.copy_(source)
-    return time.perf_counter() - start
+    """Return the seconds of the clock of copying every tensor into memory that is already there."""
+
+    def copy() -> None:
+        for source, target in zip(sources, targets, strict=True):
+            target.copy_(source)
+
+    return seconds(copy, time.perf_counter)
 
 
-def seconds(called: Callable[[], object]) -> float:
-    """Return the seconds of one call, what it returns being let go of included."""
-    start = time.perf_counter()
-    called()
-    return time.perf_counter() - start
-
-
-@dataclass(frozen=True)
-class Round:
-    """One commit and what it is set against, in ms."""
-
-    copied: float
-    stated: float
-    blocked: float
-    queue_wait: float
-    encode: float
-    write: float
-
-
-def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> list[Round]:
-    """Commit through the hook, and copy by hand and call `state_dict` between commits."""
-    found = []
+def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> Iterator[dict[str, float]]:
+    """Yield seconds of a commit through the hook, and of a copy and of `state_dict` between commits."""
     with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as folder:
         repository = Repository.init(pathlib.Path(folder))
         with Checkpointer(repository, run.model, run.optimizer, extra={"round": 0}, bins=16) as checkpointer:
-            # The first two allocate and have no parent.
-            for number in range(commits + 2):
+            for number in range(commits + ALLOCATE):
                 run.step()
                 checkpointer.save(number)
                 checkpointer.flush()
                 run.step()
                 copied = copy_seconds(tensors(run.model, run.optimizer), targets)
                 run.step()
-                stated = seconds(lambda: (run.model.state_dict(), run.optimizer.state_dict()))
+                stated = seconds(
+                    lambda: (run.model.state_dict(), run.optimizer.state_dict()), time.perf_counter
+                )
                 timing = checkpointer.timings[-1]
-                times = (timing.blocked_ms, timing.queue_wait_ms, timing.encode_ms, timing.write_ms)
-                found.append(Round(1000 * copied, 1000 * stated, *times))
-    return found[2:]
-
-
-TITLES = {
-    "copied": "one copy of the state",
-    "stated": "state_dict() alone",
-    "blocked": "blocked by a commit",
-    "queue_wait": "queue wait",
-    "encode": "encode",
-    "write": "write",
-}
-
-
-def figures(found: Sequence[Round]) -> dict[str, dict[str, float]]:
-    """Return medians and the smallest of every time, in ms."""
-    times = {name: [getattr(one, name) for one in found] for name in TITLES}
-    return {
-        "median_ms": {name: statistics.median(taken) for name, taken in times.items()},
-        "least_ms": {name: min(taken) for name, taken in times.items()},
-    }
-
-
-def told(found: dict[str, dict[str, float]]) -> list[str]:
-    """Return medians and the smallest, line by line."""
-    median, least = found["median_ms"], found["least_ms"]
-    lines = [f"{title:24}{median[name]:8.2f} {least[name]:8.2f} ms" for name, title in TITLES.items()]
-    ratios = [each["blocked"] / each["copied"] for each in (median, least)]
-    titles = f"{'':24}{'median':>8} {'least':>8} ms"
-    return [titles, *lines, f"blocked / one copy      {ratios[0]:8.2f} {ratios[1]:8.2f}"]
+                if number >= ALLOCATE:
+                    yield {
+                        "copy": copied,
+                        "state_dict() alone": stated,
+                        BLOCKED: timing.blocked_ms / 1e3,
+                        "the same, without state_dict()": timing.blocked_ms / 1e3 - stated,
+                    }
 
 
 def main() -> None:
@@ -168,13 +129,15 @@ def main() -> None:
     run = made[options.state]()
     run.step()
     targets = [torch.empty_like(tensor) for tensor in tensors(run.model, run.optimizer)]
-    found = figures(rounds(run, targets, options.commits))
     size, load = sum(tensor.nbytes for tensor in targets) / 1e6, results.load()
-    print(f"load {load:.1f}, {os.cpu_count()} cores, {options.commits} commits")
+    print(f"load {load:.1f}, {os.cpu_count()} cores; medians of {options.commits} commits, quartiles")
     print(f"{options.state}: {size:.1f} MB in {len(targets)} tensors")
-    print("\n".join(told(found)))
+    found = list(rounds(run, targets, options.commits))
+    names = [name for name in found[0] if name != "copy"]
+    pairs = {name: Pairs.of([(one[name], one["copy"]) for one in found]) for name in names}
+    rows = [results.row(name, each, "one copy") for name, each in pairs.items()]
     about = {"load": load, "state": options.state, "megabytes": size, "tensors": len(targets)}
-    results.write(options.json, about | {"commits": options.commits} | found)
+    results.write(options.json, about | {"commits": options.commits, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -9,15 +9,15 @@ is of one run, all parts of it.
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from time import process_time, thread_time
+from time import thread_time
 from typing import Any
 
 import torch
 
 import mvcs_native
 from mvcs import Repository
+from mvcs.bench.codecs.clock import seconds
 from mvcs.quantize import restore
 from mvcs.store.packs import entry
 from mvcs.store.reading.decoded_entries import DecodedEntries
@@ -71,13 +71,6 @@ class Spent:
                     self.seconds[part] += thread_time() - start
 
         setattr(owner, name, watched)
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return what something takes the processor."""
-    start = process_time()
-    work()
-    return process_time() - start
 
 
 def restored(folder: Path) -> float:

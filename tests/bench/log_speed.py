@@ -1,9 +1,9 @@
 """Cold `mvcs log -n 20` against starting Python with numpy and click, and against git, at two lengths.
 
-    python -m tests.bench.log_speed [--commits 100 10000] [--pairs 15]
+    python -m tests.bench.log_speed [--commits 100 3000] [--pairs 15]
 
 Whole processes, each beside such a start, in turn. Seconds are the processor's, medians with their quartiles.
-Building the long history takes two minutes.
+Building the long history takes half a minute.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def run(command: list[str]) -> None:
 def main() -> None:
     """Build the histories, and print what each command takes beside a start of Python."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commits", type=int, nargs="+", default=[100, 10_000])
+    parser.add_argument("--commits", type=int, nargs="+", default=[100, 3000])
     parser.add_argument("--pairs", type=int, default=15, help="of which medians are taken")
     results.add_option(parser)
     options = parser.parse_args()

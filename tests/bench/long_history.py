@@ -11,13 +11,13 @@ import random
 import shutil
 import statistics
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 
 from mvcs import Repository
+from mvcs.bench.codecs.clock import seconds
 from mvcs.store import Backend
 from tests.bench import results
 
@@ -74,13 +74,6 @@ class Run:
             while len(self.commits) < length:
                 taken.append(seconds(lambda: self.commit(repo)))
         return taken
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that work takes in this process."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def opened(folder: pathlib.Path, work: Callable[[Repository], object]) -> tuple[float, int]:

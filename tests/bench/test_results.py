@@ -40,11 +40,11 @@ def test_processes_that_ended_count_as_spent():
     assert rows.children_seconds() > before
 
 
-def test_blocked_tells_its_state_and_its_times(monkeypatch, tmp_path, capsys):
+def test_blocked_tells_its_state_and_its_times(monkeypatch, tmp_path):
     found = results(blocked, monkeypatch, tmp_path, "--state", "small", "--layers", 2, "--commits", 1)
     assert (found["state"], found["tensors"], found["commits"]) == ("small", 16, 1)
-    assert found["median_ms"] == found["least_ms"]
-    assert f"blocked by a commit     {found['median_ms']['blocked']:8.2f}" in capsys.readouterr().out
+    assert blocked.BLOCKED in {row["what"] for row in found["rows"]}
+    assert all(row["neighbour"] == "one copy" for row in found["rows"])
 
 
 def test_moments_tell_what_an_arm_exceeds_the_exact_one_by(tmp_path):

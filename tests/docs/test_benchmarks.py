@@ -195,6 +195,16 @@ ARM = {
             "| `gpt` | 1000 | 45.9 | 115.2 | loss +0.00 % ± 2.66 % |",
         ),
         (
+            "speed/blocked-cnn",
+            {
+                "state": "cnn",
+                "megabytes": 12.9,
+                "tensors": 9,
+                "rows": [PAIRED | {"what": "state_dict() alone"}],
+            },
+            "| `cnn`: 12.9 MB in 9 tensors | `state_dict()` alone | 300 ms | 100 ms | 3.00 (2.90 to 3.20) |",
+        ),
+        (
             "speed/kernels",
             {"shares": {"sketch": {"portable": PAIRED}}},
             "| sketch | 3.000 (2.900 to 3.200) |",

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,13 @@ class Pairs(Report):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, found: Sequence[tuple[float, float]]) -> "Pairs":
+        """Return what pairs of seconds come to."""
+        low, ratio, high = (float(each) for each in np.quantile([a / b for a, b in found], (0.25, 0.5, 0.75)))
+        ours, others = zip(*found, strict=True)
+        return cls(statistics.median(ours), statistics.median(others), ratio, low, high)
+
 
 def compare(
     first: Work, second: Work, pairs: int, *, warm: int = 1, clock: Callable[[], float] = time.process_time
@@ -39,13 +46,11 @@ def compare(
     The first `warm` pairs do not count: memory is slow when it is touched for the first time. The clock is
     the processor's of this process and all its threads, unless another is given.
     """
-    found = [(_seconds(first, clock), _seconds(second, clock)) for _ in range(warm + pairs)][warm:]
-    low, ratio, high = (float(each) for each in np.quantile([a / b for a, b in found], (0.25, 0.5, 0.75)))
-    ours, others = zip(*found, strict=True)
-    return Pairs(statistics.median(ours), statistics.median(others), ratio, low, high)
+    return Pairs.of([(seconds(first, clock), seconds(second, clock)) for _ in range(warm + pairs)][warm:])
 
 
-def _seconds(work: Work, clock: Callable[[], float]) -> float:
+def seconds(work: Work, clock: Callable[[], float] = time.process_time) -> float:
+    """Return what some work takes by a clock."""
     started = clock()
     work()
     return max(clock() - started, 1e-9)
