@@ -1,9 +1,7 @@
 """Whether a state in memory is exact, lossy or unknown, and what its values tell by themselves."""
 
-import os
 import shutil
-import subprocess
-import sys
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from mvcs import Repository
+from tests.loaded import Program
 from tests.repository.origins.origins import SHAPE, commit, forget, trained, weights
 
 
@@ -62,15 +61,16 @@ for number, body in enumerate(STATES):
 """
 
 
-def test_a_state_in_memory_tells_where_it_comes_from(run: Path, tmp_path: Path) -> None:
+def test_a_state_in_memory_tells_where_it_comes_from(
+    forked: ForkServerContext, run: Path, tmp_path: Path
+) -> None:
     """In a process that has made none of the commits, a repository for each way."""
     torch.save(weights(9), tmp_path / "x.pt")
     for number in range(len(STATES)):
         shutil.copytree(run, tmp_path / f"{number}")
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    program = [sys.executable, "-c", CHILD, str(tmp_path), str(tmp_path / "x.pt")]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
-    assert dict(zip(STATES, done.stdout.splitlines(), strict=False)) == STATES, done.stderr
+    (tmp_path / "child.py").write_text(CHILD)
+    said, errors = Program(forked, tmp_path / "child.py", str(tmp_path), str(tmp_path / "x.pt")).communicate()
+    assert dict(zip(STATES, said.splitlines(), strict=False)) == STATES, errors
 
 
 def test_whoever_knows_may_say_so(run: Path) -> None:
