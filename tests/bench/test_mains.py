@@ -37,6 +37,7 @@ SLOW = {
     "background_compaction": "{run} {out} --seconds 1",
     "chain_decoding": "{out} --commits 2",
     "compaction": "{run} {out}",
+    "file_speed": "--megabytes 4 --tensors 2 --pairs 1",
     "hostile_stores": "many_folders",
     "optimizers": "--optimizers Adagrad --arms exact light --results {out}",
     "unseen": "cnn --commits 2 --every 1 --batches 2 --unseen 2",

@@ -5,7 +5,7 @@ import pickle
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any, TypeAlias, cast
 
@@ -153,7 +153,7 @@ class Tensor:
     conjugated: bool = False
     negated: bool = False
 
-    @property
+    @cached_property
     def order(self) -> tuple[int, ...] | None:
         """Its dimensions as they vary in memory, slowest first; None where its elements lie apart."""
         plain = tuple(range(len(self.shape)))
