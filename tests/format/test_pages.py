@@ -376,7 +376,9 @@ def test_the_index_names_every_page():
 
 def test_what_a_clone_remembers_stands_on_the_page():
     sources = [path.read_text() for path in (page.FOLDER.parents[1] / "mvcs").rglob("*.py")]
-    constant = re.compile(r'^(?:SUBJECT|NEEDS|SEEN_REFS)\b[^="]* = "(\w+)"', re.MULTILINE)
+    constant = re.compile(
+        r'^(?:SUBJECT|DAMAGED|HEAD_LOG|NEEDS|SAMPLED|SEEN_REFS)\b[^="]* = "(\w+)"', re.MULTILINE
+    )
     part = page.text("README.md").partition("| SUBJECT |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
     assert named == sorted({name for text in sources for name in constant.findall(text)})
