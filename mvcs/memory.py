@@ -37,7 +37,8 @@ class Use(StrEnum):
 
 # Of 96 parts of the budget, and bytes at most, since more would not help. Together these are all parts.
 _SHARES: dict[Use, tuple[int, int | None]] = {
-    Use.WEIGHTS: (32, None),  # 8 bytes a weight: two earlier commits, the last, and the one being added
+    # 8 bytes a weight: two earlier commits, the last, the one being added; of exact commits the last as it is
+    Use.WEIGHTS: (32, None),
     Use.MOMENTUM: (16, None),  # 2 bytes a weight, of models twice as large: it stands for moments left out
     Use.CODES: (14, None),  # 2 to 4 bytes a weight; what is not held is decoded from the store
     Use.WORK: (16, None),  # threads need it while they work; a group that is larger is stored alone

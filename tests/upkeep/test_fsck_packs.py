@@ -30,6 +30,8 @@ def state(number: int) -> dict[str, Any]:
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pristine") / "work"
     with Repository.init(folder) as repo:
+        repo.config_set("restore.max_cost", "1000")  # so that all lean on the first
+    with Repository.open(folder) as repo:
         for number in range(COMMITS):
             repo.commit(state(number))
     return folder
