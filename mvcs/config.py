@@ -116,7 +116,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
         r"commit\.threads",
         _count(0, 64),
         0,
-    ),  # 0: one for each core, up to eight; two for states below 150 MB, then one for 50 MB
+    ),  # of restores, too; 0: one for each core, up to eight; two for states below 150 MB, then one for 50 MB
     (
         r"restore\.max_cost",
         _ratio,

@@ -6,18 +6,26 @@ is needed. So no share is ever an error, and their sum bounds what all repositor
 
 import gc
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
+from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
 from mvcs.machine import machine_memory
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 AUTO = "auto"
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kKMGTP])(i)?)?B?")
 _PARTS = 96
+# Bytes: each thread takes about as many, and a small state is to take no more than is promised.
+_STATE_OF_A_THREAD = 50_000_000
+Result = TypeVar("Result")
 
 
 class Use(StrEnum):
@@ -26,7 +34,7 @@ class Use(StrEnum):
     WEIGHTS = "earlier weights"
     MOMENTUM = "carried momentum"
     CODES = "codes of the parent"
-    WORK = "leaves stored side by side"
+    WORK = "leaves stored or read side by side"
     CACHES = "decoded entries"
     GATHERED = "chunks that wait for company"
     POOL = "idle memory of kernels"
@@ -157,15 +165,57 @@ class Hold:
             return self._count[0]
 
 
+class _Running(Generic[Result]):
+    """Jobs on other threads; what they return is handed out in order."""
+
+    def __init__(self, pool: "ThreadPoolExecutor", threads: int, room: Hold) -> None:
+        self._pool, self._threads, self._room = pool, threads, room
+        self._jobs: deque[tuple[Future[Result], int | None]] = deque()
+        self._busy = 0
+
+    def begin(self, job: Callable[[], Result], needed: int) -> Iterator[Result]:
+        """Begin a job once there is room for it; hand out those that had to be waited for."""
+        fits = self._room.resize(self._room.bytes + needed)
+        while self._busy and not fits:
+            yield self._oldest()
+            fits = self._room.resize(self._room.bytes + needed)
+        self._jobs.append((self._pool.submit(job), needed if fits else 0))
+        self._busy += 1
+        while self._busy > (self._threads if fits else 0):
+            yield self._oldest()
+
+    def do(self, done: "Future[Result]", job: Callable[[], Result]) -> Iterator[Result]:
+        """Do a job on this thread; hand out what is ready."""
+        done.set_result(job())
+        self._jobs.append((done, None))
+        while self._jobs and self._jobs[0][0].done():
+            yield self._oldest()
+
+    def end(self) -> Iterator[Result]:
+        """Hand out the rest."""
+        while self._jobs:
+            yield self._oldest()
+
+    def _oldest(self) -> Result:
+        job, needed = self._jobs.popleft()
+        done = job.result()
+        if needed is not None:
+            self._busy -= 1
+            self._room.resize(self._room.bytes - needed)
+        return done
+
+
 @dataclass(frozen=True)
 class Budget:
-    """What a process may keep in memory.
+    """What a process may keep in memory, and on how many threads it works.
 
     Attributes:
         total: bytes, of all shares together.
+        threads: the most that store or read leaves side by side.
     """
 
     total: int
+    threads: int = 1
 
     @classmethod
     def of(cls, setting: str = AUTO) -> "Budget":
@@ -187,6 +237,29 @@ class Budget:
     def hold(self, use: Use) -> Hold:
         """Return what counts the bytes that one holder takes of a share."""
         return Hold(use, self.limit(use))
+
+    def side_by_side(
+        self, jobs: Iterable[tuple[Callable[[], Result], int]], total: int
+    ) -> Generator[Result, None, None]:
+        """Do jobs on as many threads as there is room for; yield what they return, in order.
+
+        Close what is returned: an error must not leave threads that still work.
+
+        Args:
+            jobs: each with the bytes it takes meanwhile; 0 for one that is done on this thread.
+            total: bytes of all that is done: threads are fewer where a state is small.
+        """
+        threads = min(self.threads, max(2, total // _STATE_OF_A_THREAD))
+        if threads < 2:
+            yield from (job() for job, _ in jobs)
+            return
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            running = _Running[Result](pool, threads, self.hold(Use.WORK))
+            for job, needed in jobs:
+                yield from running.begin(job, needed) if needed else running.do(Future(), job)
+            yield from running.end()
 
 
 NOTHING = Budget(0)

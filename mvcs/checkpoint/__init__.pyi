@@ -35,7 +35,7 @@ from .state.captured import Captured, CapturedLeaf
 from .state.objects import check_positions, make_object, object_parts, set_generator
 from .state.stamped import Stamp, StampedFile, file_kind
 from .state.state import ContentReader, capture_state, check_state, rebuild_state
-from .state.torch_values import filled_tensor, torch_tensor
+from .state.torch_values import tensor_to_fill, torch_tensor
 from .torch_files.torch_file import save_torch
 
 __all__ = [
@@ -70,7 +70,6 @@ __all__ = [
     "compresses_otherwise",
     "export_file",
     "file_kind",
-    "filled_tensor",
     "format_as_it_is",
     "format_in",
     "format_of",
@@ -95,6 +94,7 @@ __all__ = [
     "save_torch",
     "set_generator",
     "store_around",
+    "tensor_to_fill",
     "torch_tensor",
     "write_file",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -306,9 +307,10 @@ def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Name
     header = header if restored is None else marked(header, restored)
     start = file.write(length_prefix(header)) + file.write(header)
     data, last = memoryview(b""), -1
+    each = content.each([index for index, _ in groupby(tensor.index for tensor in held)])
     for tensor in held:
         if tensor.index != last:
-            data, last = content.leaf(tensor.index), tensor.index
+            data, last = next(each), tensor.index
         file.seek(start + begins[tensor.name])
         file.write(data)
     return [path_text(tensor.path) for tensor in named if not can_hold(leaves[tensor.index].dtype)]

@@ -19,7 +19,7 @@ from mvcs.commits.describe import (
     resting_notes,
     uncompressed_notes,
 )
-from mvcs.commits.leaves.stored_tree import ExactLeaves, PoolTime, Workers, store_tree
+from mvcs.commits.leaves.stored_tree import ExactLeaves, PoolTime, store_tree
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.file_selection import KeptFiles
 from mvcs.commits.request import ALL, BranchPosition, CommitRequest, MadeCommit, Mechanisms
@@ -283,8 +283,8 @@ class Committer:
         """Store leaf after leaf, and blobs."""
         waves = [keeper.groups()] if bounded is None else bounded.waves()
         store = task.pool.counted(keeper.keep_all if bounded is None else bounded.store)
-        workers = Workers(self._threads, keeper.store.memory)
-        return store_tree(task.captured, waves, store, keeper.writer, workers, self._progress)
+        memory = replace(keeper.store.memory, threads=self._threads)
+        return store_tree(task.captured, waves, store, keeper.writer, memory, self._progress)
 
     def _put(self, tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
         near = parent.revision.commit.tree if parent.revision and parent.tree else None

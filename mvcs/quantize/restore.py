@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import cast
 
 import numpy as np
@@ -51,7 +52,7 @@ class Restorer:
 
     chunk: Callable[[ObjectId], Content]
     has_room: Callable[[int], bool] = lambda _: False
-    _root: dict[tuple[QuantizedTensor, int], Content] = field(default_factory=dict)
+    _roots: dict[int, tuple[QuantizedTensor, int, Content]] = field(default_factory=dict)  # by thread
 
     def restore(self, tensor: QuantizedTensor, index: int) -> Content:
         """Return the little-endian elements of one chunk of the tensor's grid.
@@ -60,7 +61,7 @@ class Restorer:
             CorruptionError: codes, exceptions and parameters do not fit together.
             OtherValuesError: they restore to other values than the writer's.
         """
-        kept = self._root.pop((tensor, index), None) if self._root else None
+        kept = self._kept(tensor, index)
         if kept is not None:
             return kept
         content, wanted = self._restored(tensor, index), tensor.digest(index)
@@ -138,11 +139,19 @@ class Restorer:
         """Return the restored values of the tensor whose roots scale a chunk."""
         return to_float32(self._kept_root(form.root, index), form.root.dtype.name)
 
+    def _kept(self, tensor: QuantizedTensor, index: int) -> Content | None:
+        """Return a chunk that this thread needed before, and keep it no longer."""
+        kept = self._roots.get(get_ident()) if self._roots else None
+        if kept is None or kept[1] != index or kept[0] != tensor:
+            return None
+        del self._roots[get_ident()]
+        return kept[2]
+
     def _kept_root(self, root: QuantizedTensor, index: int) -> Content:
         content = self.restore(root, index)
-        self._root.clear()
-        if self.has_room(len(content)):
-            self._root[root, index] = content
+        self._roots.pop(get_ident(), None)
+        if self.has_room(len(content) * (len(self._roots) + 1)):
+            self._roots[get_ident()] = root, index, content
         return content
 
 
@@ -152,8 +161,7 @@ class Rehearsal(Restorer):
 
     def restore(self, tensor: QuantizedTensor, index: int) -> Content:
         """Ask for all that one chunk of the tensor's grid is made of."""
-        kept = self._root.pop((tensor, index), None) if self._root else None
-        if kept is None:
+        if self._kept(tensor, index) is None:
             self._ask(tensor, index)
         return cast("Content", range(tensor.chunk_elements(index) * tensor.dtype.itemsize))
 

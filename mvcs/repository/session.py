@@ -103,12 +103,17 @@ class Session:
         """What this process was given of the project, and which commits it made."""
         return HANDED_OUT.projects[self.place.description.project_id]
 
+    @property
+    def threads(self) -> int:
+        """How many threads store or read leaves side by side."""
+        return self.place.config.integer("commit.threads") or min(processors(), MOST_THREADS)
+
     def reader(self) -> ObjectStore:
         """Return a view of the store for one reading.
 
         Commits made meanwhile forget the packs they need no longer; a reading keeps those it has attached.
         """
-        return self.store.apart()
+        return ObjectStore(self.place.backend, replace(self.store.memory, threads=self.threads))
 
     def close(self) -> None:
         """Remember what was seen of refs; nothing is held."""
@@ -122,11 +127,10 @@ class Session:
         from mvcs.store import CodingWorth
 
         config = self.place.config
-        threads = config.integer("commit.threads") or min(processors(), MOST_THREADS)
         keeps = config.integer("retention.exact_layers") > 0
         worth = CodingWorth() if config.get("retention.exact_coding") == "auto" else None
         writers = self._layer_writers(self.store, worth, self.watch, keeps_exact=keeps)
-        return Committer(writers, self.graph, threads, self.progress)
+        return Committer(writers, self.graph, self.threads, self.progress)
 
     def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""

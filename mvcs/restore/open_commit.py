@@ -6,17 +6,32 @@ Here too: tensors by the one name that `load_state_dict` takes, and what is said
 import functools
 import glob
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from mvcs.checkpoint import ContentReader, needing_torch, numpy_view, rebuild_state
 from mvcs.delta import Content
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, meant, some_of
 from mvcs.history import Revision
-from mvcs.objects import ObjectId, Tree, files_in, part_alone, part_of, path_text, short_id
+from mvcs.objects import (
+    Leaf,
+    ObjectId,
+    RootLattice,
+    Tree,
+    chunk_elements,
+    files_in,
+    part_alone,
+    part_of,
+    path_text,
+    short_id,
+)
 from mvcs.progress import SILENT, Progress
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.size_allowance import UNLIMITED, Allowance, state_bytes
@@ -26,6 +41,36 @@ from mvcs.store import ObjectStore
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
 """Is told where a temporary file will lie, before it does."""
 NAMES_LISTED = 8
+_LARGE = 1 << 22  # bytes of leaves that are worth a thread of their own
+_SMALL = (
+    1 << 18
+)  # bytes of a chunk: to read a smaller one is Python's work, of which threads have one at a time
+_COPIES = 4  # of a chunk at most, while it is read: its payload, codes, values, and where it goes
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A chunk of a leaf, and the memory of the whole leaf that it goes to.
+
+    Attributes:
+        index: of the leaf.
+        number: of the chunk.
+        count: how many chunks the leaf has.
+        memory: as many bytes as the leaf has.
+    """
+
+    index: int
+    number: int
+    count: int
+    memory: memoryview
+
+    def begin(self, leaf: Leaf) -> int:
+        """Return the byte of the leaf that the chunk begins at."""
+        return self.number * chunk_elements(leaf.dtype) * leaf.dtype.itemsize
+
+    def nbytes(self, leaf: Leaf) -> int:
+        """Return the bytes of the chunk."""
+        return min(chunk_elements(leaf.dtype) * leaf.dtype.itemsize, leaf.raw_bytes - self.begin(leaf))
 
 
 @dataclass(frozen=True)
@@ -60,34 +105,96 @@ class Reading:
         """Whether what is read differs from what was handed over."""
         return not self.exact and any(leaf.original is not None for leaf in self.tree.leaves)
 
-    def leaf(self, index: int) -> bytearray:
-        """Return the bytes of leaf `index`, every chunk verified.
+    def leaves(self, indices: Sequence[int]) -> Iterator[memoryview]:
+        """Yield the bytes of leaves in this order, every chunk verified; the next are read meanwhile.
 
         Raises:
-            LimitError: it is larger than what is allowed, or than this machine's memory.
+            LimitError: one is larger than what is allowed, or than this machine's memory.
         """
-        leaf = self.tree.leaves[index]
-        self.allowance.check_memory(leaf.raw_bytes)
-        data = bytearray(leaf.raw_bytes)
-        self.fill(index, memoryview(data))
-        return data
+        made: deque[memoryview] = deque()
 
-    def fill(self, index: int, memory: memoryview) -> None:
-        """Put the bytes of leaf `index` into memory that is as large as it, every chunk verified.
+        def memory_of(index: int) -> memoryview:
+            size = self.tree.leaves[index].raw_bytes
+            self.allowance.check_memory(size)
+            made.append(np.empty(size, np.uint8).data)
+            return made[-1]
+
+        with closing(self.fill(indices, memory_of)) as filled:
+            for _ in filled:
+                yield made.popleft()
+
+    def fill(
+        self, indices: Sequence[int], memory_of: Callable[[int], memoryview]
+    ) -> Generator[int, None, None]:
+        """Put leaves into memory as large as they are, side by side, every chunk verified.
+
+        Args:
+            indices: the leaves.
+            memory_of: gives the memory of one; asked in order, shortly before it is needed.
+
+        Yields:
+            Each index when its leaf is there, in order.
 
         Raises:
-            CorruptionError: they are damaged, or not so many.
+            CorruptionError: they are damaged, or have not so many bytes.
         """
-        leaf, end = self.tree.leaves[index], 0
-        for chunk in self.store.chunks(leaf, exact=self.exact):
-            begin, end = end, end + len(chunk)
-            if end > leaf.raw_bytes:
-                break
-            memory[begin:end] = chunk
+        total = sum(self.tree.leaves[index].raw_bytes for index in indices)
+        with closing(self.store.memory.side_by_side(self._jobs(indices, memory_of), total)) as done:
+            for filled in done:
+                yield from filled
+
+    def _jobs(
+        self, indices: Sequence[int], memory_of: Callable[[int], memoryview]
+    ) -> Iterator[tuple[Callable[[], list[int]], int]]:
+        """Yield what fills about as many bytes each as are worth a thread, and what it takes meanwhile."""
+        parts: list[_Part] = []
+        size = needed = 0
+        for run in _runs(self.tree, indices, exact=self.exact):
+            counts = [self.store.chunk_count(self.tree.leaves[index], exact=self.exact) for index in run]
+            memories: list[memoryview] = []
+            for number in range(max(1, *counts)):
+                if size >= _LARGE and not self._share(parts[-1], run[0], number):
+                    needed = needed + _COPIES * size if size >= _SMALL * len(parts) else 0
+                    yield functools.partial(self._fill, parts), needed
+                    parts, size, needed = [], 0, 0
+                if not memories:
+                    memories = [memory_of(index) for index in run]
+                    needed += sum(memory.nbytes for memory in memories)
+                row = [
+                    _Part(index, number, count, memory)
+                    for index, count, memory in zip(run, counts, memories, strict=True)
+                    if number < max(count, 1)
+                ]
+                size += sum(part.nbytes(self.tree.leaves[part.index]) for part in row)
+                parts += row
+        if parts:
+            large = size >= _LARGE and size >= _SMALL * len(parts)
+            yield functools.partial(self._fill, parts), needed + _COPIES * size if large else 0
+
+    def _share(self, part: _Part, index: int, number: int) -> bool:
+        """Tell whether two chunks lie in one entry, which one thread should decode for both."""
+        entries = [
+            self.store.entry_of(self.tree.leaves[leaf], chunk, exact=self.exact)
+            for leaf, chunk in ((part.index, part.number), (index, number))
+        ]
+        return entries[0] is not None and entries[0] == entries[1]
+
+    def _fill(self, parts: "list[_Part]") -> list[int]:
+        """Fill parts of memory, which is let go of then; return the leaves that have their last one."""
+        filled = []
+        for part in parts:
+            leaf = self.tree.leaves[part.index]
+            chunk = self.store.chunk(leaf, part.number, exact=self.exact) if part.count else b""
+            begin, end = part.begin(leaf), part.begin(leaf) + len(chunk)
+            is_last = part.number + 1 >= part.count
+            if end > leaf.raw_bytes or (is_last and end != leaf.raw_bytes):
+                some = f"{end} bytes" if end < leaf.raw_bytes else "more bytes"
+                raise CorruptionError(f"leaf {part.index} has {some} where its shape needs {leaf.raw_bytes}")
+            np.frombuffer(part.memory, np.uint8)[begin:end] = np.frombuffer(chunk, np.uint8)
             self.progress.advance(len(chunk))
-        if end != leaf.raw_bytes:
-            some = f"{end} bytes" if end < leaf.raw_bytes else "more bytes"
-            raise CorruptionError(f"leaf {index} has {some} where its shape needs {leaf.raw_bytes}")
+            filled += [part.index] if is_last else []
+        parts.clear()
+        return filled
 
     def of_files(self, names: Collection[str]) -> "Reading":
         """Return the reading of some of the files: those of these names, and those in folders of these names.
@@ -121,7 +228,7 @@ class Reading:
     def content(self) -> ContentReader:
         """What writers of files read."""
         restored = self.revision.id.hex() if self.lossy else None
-        return ContentReader(self.tree, self.leaf, self.blob, self.pieces, restored)
+        return ContentReader(self.tree, self.leaves, self.blob, self.pieces, restored)
 
     def blob(self, identifier: ObjectId, length: int) -> bytearray:
         """Return the bytes of a blob."""
@@ -249,37 +356,54 @@ def _built(reading: Reading, pattern: str | None, prefix: str | None, *, numpy: 
     size = state_bytes(reading.tree, None if names is None else set(names.values()))
     reading.allowance.check_memory(size)
     reading.progress.start("restoring", size, "bytes")
-    make = _maker(reading, numpy=numpy)
+    chosen = range(len(reading.tree.leaves)) if names is None else dict.fromkeys(names.values())
+    made = _made(reading, list(chosen), numpy=numpy)
     if names is not None:
-        tied = functools.cache(make)
-        state: Any = {name: tied(index) for name, index in names.items()}
+        state: Any = {name: made[index] for name, index in names.items()}
     elif reading.tree.files is None:
-        state = rebuild_state(reading.tree.root, make, reading.blob, plain=numpy)
+        state = rebuild_state(reading.tree.root, made.__getitem__, reading.blob, plain=numpy)
     else:
-        shared = functools.cache(make)
         state = {
-            entry.path: rebuild_state(entry.node, shared, reading.blob, plain=numpy)
+            entry.path: rebuild_state(entry.node, made.__getitem__, reading.blob, plain=numpy)
             for entry in reading.tree.files
         }
     reading.progress.finish()
     return state
 
 
-def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
-    def make(index: int) -> Any:  # noqa: ANN401 - torch's or numpy's
-        leaf = reading.tree.leaves[index]
-        if numpy:
-            made: Any = numpy_view(leaf.dtype, leaf.shape, reading.leaf(index))
-        else:
-            from mvcs.checkpoint import filled_tensor
+def _made(reading: Reading, indices: list[int], *, numpy: bool) -> dict[int, Any]:
+    """Return leaves as tensors of torch, or as arrays, by their indices."""
+    leaves, made = reading.tree.leaves, dict[int, Any]()
+    if numpy:
+        for index, data in zip(indices, reading.leaves(indices), strict=True):
+            made[index] = numpy_view(leaves[index].dtype, leaves[index].shape, data)
+    else:
+        from mvcs.checkpoint import tensor_to_fill
 
-            reading.allowance.check_memory(leaf.raw_bytes)
-            made = filled_tensor(leaf.dtype, leaf.shape, functools.partial(reading.fill, index))
-        if leaf.original is not None and not reading.exact:
-            HANDED_OUT.mark(made, reading.revision.id.hex())
-        return made
+        def memory_of(index: int) -> memoryview:
+            reading.allowance.check_memory(leaves[index].raw_bytes)
+            made[index], memory = tensor_to_fill(leaves[index].dtype, leaves[index].shape)
+            return memory
 
-    return make
+        with closing(reading.fill(indices, memory_of)) as filled:
+            deque(filled, maxlen=0)
+    for index in indices:
+        if leaves[index].original is not None and not reading.exact:
+            HANDED_OUT.mark(made[index], reading.revision.id.hex())
+    return made
+
+
+def _runs(tree: Tree, indices: Iterable[int], *, exact: bool) -> Iterator[list[int]]:
+    """Yield leaves one by one, but one with the next where that is what its values are in units of."""
+    run: list[int] = []
+    for index in indices:
+        form = None if exact or not run else getattr(tree.leaves[run[-1]].tensor, "parameters", None)
+        if run and not (isinstance(form, RootLattice) and form.root == tree.leaves[index].tensor):
+            yield run
+            run = []
+        run.append(index)
+    if run:
+        yield run
 
 
 def primitives(tree: Tree) -> Iterator[tuple[str, Any]]:

@@ -24,9 +24,10 @@ class Held:
     blobs: dict[bytes, bytes]
     asked: list[int]
 
-    def leaf(self, index):
-        self.asked.append(index)
-        return self.data[index]
+    def leaves(self, indices):
+        for index in indices:
+            self.asked.append(index)
+            yield self.data[index]
 
     def blob(self, identifier, length):
         assert len(self.blobs[identifier]) == length
@@ -34,7 +35,7 @@ class Held:
 
     @property
     def content(self) -> ContentReader:
-        return ContentReader(self.tree, self.leaf, self.blob, lambda *named: iter([self.blob(*named)]))
+        return ContentReader(self.tree, self.leaves, self.blob, lambda *named: iter([self.blob(*named)]))
 
     def write(self, folder: pathlib.Path) -> list[pathlib.Path]:
         written = []

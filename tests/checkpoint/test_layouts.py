@@ -237,7 +237,7 @@ def with_layout(layout, folder):
     tensor = ExactTensor(DTYPES["float32"], (2,), (object_id(Kind.CHUNK, VALUES),))
     entry = FileEntry("x", FileFormat.BINARY, [2, [["a", [9, 0, 0]]]], layout)
     tree = Tree.decode(Tree((Leaf(tensor),), files=(entry,)).encode())
-    content = ContentReader(tree, lambda _: VALUES, lambda *_: b"", lambda *_: iter(()))
+    content = ContentReader(tree, lambda _: iter([VALUES]), lambda *_: b"", lambda *_: iter(()))
     write_file(tree.files[0], content, folder / "x")
     return (folder / "x").read_bytes()
 

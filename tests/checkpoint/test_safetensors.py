@@ -206,7 +206,7 @@ def test_a_commit_whose_header_lies_is_corruption(tmp_path, hold_files):
         with pytest.raises(CorruptionError):
             write_file(lying, held.content, tmp_path / "out")
     with pytest.raises(CorruptionError, match="leaf 0 has 3 bytes"):
-        write_file(entry, replace(held.content, leaves=lambda _: b"abc"), tmp_path / "out")
+        write_file(entry, replace(held.content, leaves=lambda _: iter([b"abc"])), tmp_path / "out")
 
 
 names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)

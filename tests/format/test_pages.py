@@ -210,7 +210,7 @@ def test_the_layout_on_the_page_gives_the_file_on_it(tmp_path):
     tensor = ExactTensor(DTYPES["float32"], (2,), (object_id(Kind.CHUNK, values),))
     entry = FileEntry("x", FileFormat.BINARY, [2, [["a", [9, 0, 0]]]], layout)
     tree = Tree.decode(Tree((Leaf(tensor),), files=(entry,)).encode())
-    content = ContentReader(tree, lambda _: values, lambda *_: b"", lambda *_: iter(()))
+    content = ContentReader(tree, lambda _: iter([values]), lambda *_: b"", lambda *_: iter(()))
     write_file(tree.files[0], content, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"head" + values + b"!"
     found = capture_named(

@@ -5,6 +5,8 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -122,7 +124,7 @@ def test_a_repository_keeps_to_what_its_settings_say(tmp_path):
             repo.config_set("memory.budget", "half")
     with Repository.open(tmp_path) as repo:
         assert repo.config_get("memory.budget") == "1.5MiB"
-        assert repo._session.store.memory == repo._session.reader().memory == Budget(3 << 19)
+        assert repo._session.store.memory.total == repo._session.reader().memory.total == 3 << 19
 
 
 @pytest.fixture
@@ -167,3 +169,12 @@ def test_a_commit_and_a_restore_leave_collections_as_they_were(tmp_path):
         repo.restore()
     assert (700, 10, 700) in seen
     assert gc.get_threshold() == (700, 10, 7)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("total", [0, 10**9])
+def test_jobs_side_by_side_hand_out_what_they_return_in_order(threads: int, total: int) -> None:
+    budget = replace(Budget(96 * 100), threads=threads)
+    jobs = [(partial(int, number), needed) for number, needed in enumerate([700, 0, 900, 3000, 0, 0, 800, 0])]
+    assert list(budget.side_by_side(jobs, total)) == list(range(8))
+    assert held(Use.WORK) == 0

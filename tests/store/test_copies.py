@@ -1,6 +1,7 @@
 """An object of several packs: whichever is found first, a whole copy is read."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -164,3 +165,15 @@ def test_a_patrol_finds_damage_that_nothing_leans_on(tmp_path: Path, place: int)
     for seed in range(4):
         writer.put_codes(StoredCodes(codes(seed), 8), None)
     assert len(store.catalog.attach(writer.finish() or "").entries) == 1
+
+
+def test_threads_that_meet_one_damaged_copy_all_read_the_other(tmp_path: Path) -> None:
+    base = put(tmp_path, OLD)
+    names = put(tmp_path, NEW), base, put(tmp_path, NEW, OLD_ID, base)
+    flip(tmp_path, names[0])
+    for _ in range(10):
+        store = ObjectStore(open_backend(str(tmp_path)))
+        store.catalog.attach_all(names)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _, held=store: held.read(Kind.CHUNK, NEW_ID), range(4)))
+        assert [bytes(content) for content in found] == [NEW] * 4

@@ -258,10 +258,11 @@ def _write(
     pieces: Sequence[tuple[int, Placed]], others: "_Others", content: ContentReader, file: BinaryIO
 ) -> bool:
     """Write a file, a tensor at a time; return whether what is deflated came out as it was."""
+    each = content.each([one.leaf for _, one in pieces])
     for gap, one in pieces:
         file.writelines(others.take(gap))
         leaf = content.tree.leaves[one.leaf]
-        data = _arranged(leaf.dtype, leaf.shape, content.leaf(one.leaf), one)
+        data = _arranged(leaf.dtype, leaf.shape, next(each), one)
         if one.deflated is None:
             file.write(data)
         elif not _write_deflated(one.deflated, chain(others.take(one.begin), (data,)), file):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
@@ -290,12 +291,13 @@ def write_arrays(names: list[tuple[str, int]], content: ContentReader, file: Bin
         UsageError: an archive cannot hold one of the names.
     """
     array, held = np.empty(0), -1
+    each = content.each([index for index, _ in groupby(index for _, index in names)])
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, index in names:
             check_tensor_name(name, FileFormat.NPZ)
             if index != held:
                 leaf = content.tree.leaves[index]
-                array, held = numpy_view(leaf.dtype, leaf.shape, content.leaf(index)), index
+                array, held = numpy_view(leaf.dtype, leaf.shape, next(each)), index
             # Without a date of its own a member has one fixed date, so equal content is an equal file.
             with archive.open(zipfile.ZipInfo(name + SUFFIX), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)

@@ -150,7 +150,7 @@ def write_safetensors(entry: FileEntry, content: ContentReader, file: BinaryIO) 
     written = header if restored is None else marked(header, restored)
     file.write(length_prefix(written))
     file.write(written)
-    file.writelines(content.leaf(index) for index in indices)
+    file.writelines(content.each(indices))
 
 
 def _indices(entry: FileEntry, content: ContentReader, header: bytes) -> list[int]:

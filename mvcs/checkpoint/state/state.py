@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -215,14 +215,14 @@ class ContentReader:
 
     Attributes:
         tree: whose leaves and blobs are read.
-        leaves: gives the bytes of a leaf by its index.
+        leaves: yields the bytes of leaves, by their indices, in that order; it may read ahead.
         blobs: gives the bytes of a blob by id and length.
         pieces: gives the same piece by piece, for what need not fit into memory.
         restored: the commit, in hexadecimal, whose value layer the leaves are of; None for an exact layer.
     """
 
     tree: Tree
-    leaves: Callable[[int], Buffer]
+    leaves: Callable[[Sequence[int]], Iterator[Buffer]]
     blobs: BlobReader
     pieces: Callable[[ObjectId, int], Iterator[Buffer]]
     restored: str | None = None
@@ -238,7 +238,20 @@ class ContentReader:
         Raises:
             CorruptionError: their number is not that of the leaf's shape.
         """
-        data = memoryview(self.leaves(index)).cast("B")
+        return next(self.each([index]))
+
+    def each(self, indices: Sequence[int]) -> Iterator[memoryview]:
+        """Yield the bytes of leaves in this order, one held at a time; the next may be read meanwhile.
+
+        Raises:
+            CorruptionError: their number is not that of a leaf's shape.
+        """
+        found = self.leaves(indices)
+        for index in indices:
+            yield self._checked(index, next(found))
+
+    def _checked(self, index: int, content: Buffer) -> memoryview:
+        data = memoryview(content).cast("B")
         expected = self.tree.leaves[index].raw_bytes
         if data.nbytes != expected:
             raise CorruptionError(f"leaf {index} has {data.nbytes} bytes where {expected} belong")

@@ -1,6 +1,6 @@
 """torch tensors, parameters and constants as leaves and nodes, and back; torch is imported here alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,22 +162,19 @@ def torch_tensor(
     if view.nbytes != element_count(shape) * dtype.itemsize:
         raise CorruptionError(f"a tensor of shape {list(shape)} does not have {view.nbytes} bytes")
 
-    def fill(memory: memoryview) -> None:
-        memory[:] = view
+    tensor, memory = tensor_to_fill(dtype, shape)
+    memory[:] = view
+    return with_flags(tensor, flags)
 
-    return with_flags(filled_tensor(dtype, shape, fill), flags)
 
-
-def filled_tensor(dtype: DType, shape: tuple[int, ...], fill: Callable[[memoryview], None]) -> torch.Tensor:
-    """Return a tensor in host memory of its own, into which `fill` put its little-endian bytes, row-major."""
+def tensor_to_fill(dtype: DType, shape: tuple[int, ...]) -> tuple[torch.Tensor, memoryview]:
+    """Return a tensor in host memory of its own, and that memory: its little-endian bytes, row-major."""
     kind = _dtype_constant(dtype.name)
     if kind in _OF_NUMPY and element_count(shape):
         tensor = torch.empty(shape, dtype=kind)
-        fill(_flat_bytes(tensor))
-        return tensor
+        return tensor, _flat_bytes(tensor)
     raw = torch.empty(element_count(shape) * dtype.itemsize, dtype=torch.uint8)
-    fill(raw.numpy().data)
-    return raw.view(kind).reshape(shape)
+    return raw.view(kind).reshape(shape), raw.numpy().data
 
 
 def with_flags(tensor: torch.Tensor, flags: TensorFlag) -> torch.Tensor:

@@ -2,9 +2,7 @@
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,8 +35,6 @@ from mvcs.quantize import Coded, RestoredTensor
 from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter, StoredCodes
 
 _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
-# Bytes: each thread takes about as many, and a commit of a small state is to take no more than is promised.
-_STATE_OF_A_THREAD = 50_000_000
 _COPIES = 8  # of a chunk at most, while it is stored: itself, as floats, restored, codes, bases, payloads
 Stored = list[tuple[int, Leaf]]
 _MARK = ElementFormat(1, floating=False)
@@ -46,25 +42,12 @@ Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
-@dataclass(frozen=True)
-class Workers:
-    """What groups of leaves are stored with.
-
-    Attributes:
-        threads: how many large groups are stored at a time, fewer where a state is small.
-        memory: what these may take together; a group that takes more is stored alone.
-    """
-
-    threads: int
-    memory: Budget
-
-
 def store_tree(
     captured: Captured,
     waves: Iterable[Iterable[list[Planned]]],
     store: Callable[[list[Planned]], Stored],
     writer: ObjectWriter,
-    workers: Workers,
+    memory: Budget,
     progress: Progress,
 ) -> Tree:
     """Store all leaves and blobs of what was captured.
@@ -74,7 +57,7 @@ def store_tree(
         waves: every leaf once, in groups. What one wave stored, the next may be stored near.
         store: stores a group; called from several threads.
         writer: takes blobs, and places what waits for company after each wave but the last.
-        workers: how many groups are stored at a time.
+        memory: what groups may take together that are stored side by side; one that takes more is alone.
         progress: is told the bytes done.
 
     Raises:
@@ -85,8 +68,8 @@ def store_tree(
     for number, groups in enumerate(waves):
         if number:
             writer.gather()
-        # An error must not leave threads that still write.
-        with closing(_each(groups, store, captured, workers)) as each:
+        jobs = _jobs(groups, store, captured, lean=memory.limit(Use.POOL) < IDLE_BYTES)
+        with closing(memory.side_by_side(jobs, captured.raw_bytes)) as each:
             for stored in each:
                 leaves |= dict(stored)
                 progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
@@ -100,56 +83,20 @@ def store_tree(
     return Tree(ordered, root=captured.root, files=captured.files)
 
 
-def _each(
+def _jobs(
     groups: Iterable[list[Planned]],
     store: Callable[[list[Planned]], Stored],
     captured: Captured,
-    workers: Workers,
-) -> Generator[Stored, None, None]:
-    """Store large groups side by side, and small ones in order, so that they share entries in order."""
-    lean = workers.memory.limit(Use.POOL) < IDLE_BYTES
-    threads = min(workers.threads, max(2, captured.raw_bytes // _STATE_OF_A_THREAD))
-    with ThreadPoolExecutor(threads) as pool:
-        running = _Running(pool, threads, workers.memory)
-        for group in groups:
-            if lean:
-                release_idle()
-            leaves = [captured.leaves[item.index] for item in group]
-            if threads < 2 or sum(leaf.raw_bytes for leaf in leaves) < _LARGE:
-                yield store(group)
-            else:
-                yield from running.begin(partial(store, group), _working_bytes(leaves))
-        yield from running.end()
-
-
-class _Running:
-    """Groups on other threads; they are handed out in order."""
-
-    def __init__(self, pool: ThreadPoolExecutor, threads: int, memory: Budget) -> None:
-        self._pool, self._threads = pool, threads
-        self._room = memory.hold(Use.WORK)
-        self._groups: deque[tuple[Future[Stored], int]] = deque()
-
-    def begin(self, work: Callable[[], Stored], needed: int) -> Iterator[Stored]:
-        """Begin to store a group once there is room for it; hand out those that had to be waited for."""
-        fits = self._room.resize(self._room.bytes + needed)
-        while self._groups and not fits:
-            yield self._oldest()
-            fits = self._room.resize(self._room.bytes + needed)
-        self._groups.append((self._pool.submit(work), needed if fits else 0))
-        while len(self._groups) > (self._threads if fits else 0):
-            yield self._oldest()
-
-    def end(self) -> Iterator[Stored]:
-        """Hand out the rest."""
-        while self._groups:
-            yield self._oldest()
-
-    def _oldest(self) -> Stored:
-        group, needed = self._groups.popleft()
-        stored = group.result()
-        self._room.resize(self._room.bytes - needed)
-        return stored
+    *,
+    lean: bool,
+) -> Iterator[tuple[Callable[[], Stored], int]]:
+    """Yield what stores each group; small ones are stored in order, so that they share entries in order."""
+    for group in groups:
+        if lean:
+            release_idle()
+        leaves = [captured.leaves[item.index] for item in group]
+        is_large = sum(leaf.raw_bytes for leaf in leaves) >= _LARGE
+        yield partial(store, group), _working_bytes(leaves) if is_large else 0
 
 
 def _working_bytes(leaves: Iterable[CapturedLeaf]) -> int:

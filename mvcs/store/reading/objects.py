@@ -1,8 +1,10 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from mvcs.delta import Buffer, Content
@@ -72,6 +74,7 @@ class ObjectStore:
             backend, self.catalog, self.verification, self.base_values, self.memory
         )
         self._layers: dict[str, _Layer] = {}
+        self._searching = RLock()  # by who looks for what is damaged: one at a time
         self.last_tree = LastTree(self.memory.hold(Use.CACHES))
 
     @cached_property
@@ -108,14 +111,18 @@ class ObjectStore:
             CorruptionError: what was stored does not hash to the id.
         """
         while True:
+            known = len(self.catalog.damaged)
             located = self.catalog.locate(identifier, exact=exact)
             try:
                 return self.read_copy(kind, identifier, located)
             except (CorruptionError, NotFoundError):
-                culprit = self.culprit(kind, located)
-                if culprit is None:
-                    raise
-                self.catalog.distrust(culprit.place)
+                with self._searching:
+                    if len(self.catalog.damaged) != known:
+                        continue  # another thread found what may be the cause
+                    culprit = self.culprit(kind, located)
+                    if culprit is None:
+                        raise
+                    self.catalog.distrust(culprit.place)
 
     def culprit(self, kind: Kind, located: Located) -> Located | None:
         """Return the first entry behind an object, bases first, that cannot be used and was not known so.
@@ -183,14 +190,32 @@ class ObjectStore:
 
     def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[Content]:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
+        return (self.chunk(leaf, index, exact=exact) for index in range(self.chunk_count(leaf, exact=exact)))
+
+    @staticmethod
+    def chunk_count(leaf: Leaf, *, exact: bool = False) -> int:
+        """Return how many chunks a leaf has: the value, or the exact layer."""
+        tensor = leaf.handed_over if exact else leaf.tensor
+        return tensor.chunk_count if isinstance(tensor, QuantizedTensor) else len(tensor.chunks)
+
+    def chunk(self, leaf: Leaf, index: int, *, exact: bool = False) -> Content:
+        """Return the bytes of one chunk of a leaf, verified: of the value, or of the exact layer."""
         tensor = leaf.handed_over if exact else leaf.tensor
         if isinstance(tensor, QuantizedTensor):
-            for index in range(tensor.chunk_count):
-                yield self.restored_chunk(tensor, index)
-            return
-        for index, identifier in enumerate(tensor.chunks):
-            expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
-            yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
+            return self.restored_chunk(tensor, index)
+        expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
+        identifier = tensor.chunks[index]
+        return self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
+
+    def entry_of(self, leaf: Leaf, index: int, *, exact: bool = False) -> ChunkPlace | None:
+        """Return which entry holds the codes of a chunk of a leaf, or its bytes; None where none is known."""
+        tensor = leaf.handed_over if exact else leaf.tensor
+        named = tensor.codes if isinstance(tensor, QuantizedTensor) else tensor.chunks
+        if index >= len(named):
+            return None
+        with suppress(NotFoundError):
+            return self.catalog.locate(named[index], exact=exact).place
+        return None
 
     def restored_chunk(self, tensor: QuantizedTensor, index: int) -> Content:
         """Return the restored values of one chunk of a quantized tensor, little-endian, verified.
