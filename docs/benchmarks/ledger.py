@@ -5,10 +5,10 @@
     python docs/benchmarks/ledger.py page
 
 `commands.toml` says what is measured, by name, and which folders of the source that concerns. `take` is run
-on the machine that measured: it puts what a command printed as JSON into `results`, with the build, the git
-revision, the machine and the day. `check` refuses results whose folders changed since their revision. `page`
-fills in `page.md.jinja` with what the ledger has of this build, marks the older ones, and writes
-docs/benchmarks.md.
+on the machine that measured: it puts what a command printed as JSON into `results`, with the build, the
+machine, the day and the newest git revision that changed these folders. `check` refuses results whose folders
+changed since. `page` fills in `page.md.jinja` with what the ledger has of this build, marks the older ones,
+and writes docs/benchmarks.md.
 """
 
 import argparse
@@ -86,8 +86,7 @@ def take(name: str, file: Path, load: float | None, command: str | None) -> Path
     known = commands()
     if name not in known:
         raise SystemExit(f"no '{name}' in commands.toml; there are {', '.join(known)}")
-    revision = git("rev-parse", "HEAD")
-    changed = git("log", "-1", "--format=%ct", "--", *measures(name))
+    revision, _, changed = (git("log", "-1", "--format=%H %ct", "--", *measures(name)) or "").partition(" ")
     is_dirty = bool(git("status", "--porcelain", "--", *measures(name)))
     if is_dirty or (changed and int(changed) > file.stat().st_mtime):
         raise SystemExit(
@@ -99,7 +98,7 @@ def take(name: str, file: Path, load: float | None, command: str | None) -> Path
         "command": without_folders(command or known[name]),
         "build": version("mvcs"),
         "date": day.isoformat(),
-        "revision": revision,
+        "revision": revision or None,
         "machine": machine() | {"load": results.pop("load", load)},
         "results": results,
     }

@@ -9,7 +9,7 @@
 
 Training steps go on in between, as they empty the processor's caches: a step and a commit, a step and a copy
 by hand, a step and a call of `state_dict`, in turn. The copy is of the state that the hook itself captures,
-tensor by tensor, into memory that is already there. Seconds are of the clock, as training waits.
+tensor by tensor, into memory that is already there. Seconds are the processor's, of the training thread.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -77,14 +78,10 @@ def tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[to
     return [*model.state_dict().values(), *moments]
 
 
-def copy_seconds(sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> float:
-    """Return the seconds of the clock of copying every tensor into memory that is already there."""
-
-    def copy() -> None:
-        for source, target in zip(sources, targets, strict=True):
-            target.copy_(source)
-
-    return seconds(copy, time.perf_counter)
+def copy(sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
+    """Copy every tensor into memory that is already there."""
+    for source, target in zip(sources, targets, strict=True):
+        target.copy_(source)
 
 
 def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> Iterator[dict[str, float]]:
@@ -94,22 +91,16 @@ def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> Iterator[
         with Checkpointer(repository, run.model, run.optimizer, extra={"round": 0}, bins=16) as checkpointer:
             for number in range(commits + ALLOCATE):
                 run.step()
-                checkpointer.save(number)
+                blocked = seconds(partial(checkpointer.save, number), time.thread_time)
                 checkpointer.flush()
                 run.step()
-                copied = copy_seconds(tensors(run.model, run.optimizer), targets)
+                copied = seconds(partial(copy, tensors(run.model, run.optimizer), targets), time.thread_time)
                 run.step()
-                stated = seconds(
-                    lambda: (run.model.state_dict(), run.optimizer.state_dict()), time.perf_counter
-                )
-                timing = checkpointer.timings[-1]
+                states = run.model.state_dict, run.optimizer.state_dict
+                stated = seconds(lambda: [state() for state in states], time.thread_time)  # noqa: B023 - at once
                 if number >= ALLOCATE:
-                    yield {
-                        "copy": copied,
-                        "state_dict() alone": stated,
-                        BLOCKED: timing.blocked_ms / 1e3,
-                        "the same, without state_dict()": timing.blocked_ms / 1e3 - stated,
-                    }
+                    rows = {BLOCKED: blocked, "the same, without state_dict()": blocked - stated}
+                    yield {"copy": copied, "state_dict() alone": stated} | rows
 
 
 def main() -> None:

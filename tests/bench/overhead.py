@@ -16,17 +16,19 @@ import statistics
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from mvcs import Repository
+from mvcs.bench.codecs.clock import seconds
 from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.run_maker import load_recorded, one_thread, train_step
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.catalog import RECIPES
 from mvcs.train import Checkpointer
 from tests.bench import results
-from tests.bench.blocked import copy_seconds, tensors
+from tests.bench.blocked import copy, tensors
 from tests.bench.restores import given_task
 
 CADENCE = 180.0
@@ -69,8 +71,9 @@ class Overhead:
         """Train the same steps twice from one checkpoint."""
         plain = self.train(checkpoint, None)
         committing = self.train(checkpoint, checkpointer)
-        targets = [torch.empty_like(tensor) for tensor in tensors(self.model, self.optimizer)]
-        copies = [copy_seconds(tensors(self.model, self.optimizer), targets) for _ in range(5)]
+        own = tensors(self.model, self.optimizer)
+        targets = [torch.empty_like(tensor) for tensor in own]
+        copies = [seconds(partial(copy, own, targets), time.perf_counter) for _ in range(5)]
         timings = checkpointer.timings[-1]
         blocked = timings.blocked_ms + timings.queue_wait_ms
         return Pair(plain, committing, blocked / 1e3, statistics.median(copies), timings.processor_ms / 1e3)

@@ -37,7 +37,8 @@ def docs(tmp_path):
     shutil.copytree(ROOT / "docs/benchmarks", tmp_path / "docs/benchmarks", ignore=lambda *_: ["results"])
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     git(tmp_path, "init", "-q")
-    change(tmp_path, "mvcs/search")
+    change(tmp_path, "mvcs/quantize")
+    change(tmp_path, "mvcs/store")
     return tmp_path / "docs"
 
 
