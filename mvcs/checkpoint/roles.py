@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, Protocol
 
-from mvcs.checkpoint.formats.detection import is_called_file
+from mvcs.checkpoint.formats.detection import SUFFIXES, TORCH_SUFFIXES, is_called_file
 from mvcs.objects import DType, FileEntry, NodeTag, Path, Value, children_of, contents_of, tensor_reference
 
 GRADIENTS = "optimizer_gradients"
@@ -32,6 +32,7 @@ MOMENT_NAMES = frozenset(
         "exp_inf",
     }
 )
+_TELLING = MOMENT_NAMES | {EXTRA}
 _MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER, NodeTag.ORDERED_DICT})
 _NAMES = 2  # of a path that may be an optimizer's: those of a file and of what is first in it
 _BELOW = 3  # keys from an optimizer to a tensor of its state: "state", the parameter, the tensor
@@ -108,13 +109,14 @@ def standings_of(captured: Structured) -> dict[int, Standing]:
 
 
 def _standing(place: Path, around: _Around, *, flat: bool) -> Standing:
-    first = _first_names(place)
     if not around.inside:
-        if EXTRA in path_components(place):
+        names = _TELLING.intersection(path_components(place))
+        if not names:
+            return Standing.OUTSIDE
+        if EXTRA in names:
             return Standing.APART
-        called = MODELS.isdisjoint(first) and not MOMENT_NAMES.isdisjoint(path_components(place))
-        return Standing.CALLED if called else Standing.OUTSIDE
-    if GRADIENTS in first:
+        return Standing.CALLED if MODELS.isdisjoint(_first_names(place)) else Standing.OUTSIDE
+    if GRADIENTS in _first_names(place):
         return Standing.GRADIENT
     # What an evaluation of the model may see is no moment, whatever its form.
     told = flat or (
@@ -133,11 +135,14 @@ def _walk(node: Value, path: Path) -> Iterator[tuple[int, Path, _Around]]:
         for place, child in below:
             reference = tensor_reference(child)
             # Names further in do not count.
-            named = around.inside or (len(place) <= _NAMES and _is_optimizer_name(place))
+            if not around.inside and len(place) <= _NAMES and _is_optimizer_name(place):
+                named = around._replace(inside=True)
+            else:
+                named = around
             if reference is not None:
-                yield reference[0], place, around._replace(inside=named)
+                yield reference[0], place, named
                 continue
-            inner = _Around(True, len(place)) if is_optimizer(child) else around._replace(inside=named)
+            inner = _Around(True, len(place)) if is_optimizer(child) else named
             outer.append((inner, _lists_below(child, place)))
             break
         else:
@@ -167,15 +172,16 @@ def _is_optimizer_name(path: Path) -> bool:
 def _first_names(path: Path) -> list[str]:
     if not path:
         return []
-    first = str(path[0])
     if not is_file(path[0]):
-        return [path_components(path[:1])[0]]
-    return [pathlib.PurePosixPath(first).name, *(path_components(path[1:2])[:1])]
+        return [str(path[0]).split(".", 1)[0]]
+    return [pathlib.PurePosixPath(str(path[0])).name, *(path_components(path[1:2])[:1])]
 
 
 def is_file(key: object) -> bool:
     """Tell whether the first key of a path is a file of tensors."""
-    return isinstance(key, str) and is_called_file(pathlib.PurePosixPath(key))
+    # Nearly all keys are names of tensors, of which the last letters tell in a fraction of the time.
+    maybe = isinstance(key, str) and key.lower().rstrip("/.").endswith((*SUFFIXES, *TORCH_SUFFIXES))
+    return maybe and is_called_file(pathlib.PurePosixPath(str(key)))
 
 
 def path_components(path: Path) -> list[str]:
