@@ -115,11 +115,18 @@ def _changed(captured: Captured, identifier: ObjectId) -> ConflictError:
 
 @dataclass
 class _Kept:
-    """A leaf that is being stored: its number, the parent's chunks, and its own so far."""
+    """A leaf that is being stored: its number, the parent's leaf where that is exact, and chunks so far."""
 
     index: int
-    old: tuple[ObjectId, ...]
+    old: Leaf | None
     chunks: list[ObjectId] = field(default_factory=list)
+
+    def stored(self, leaf: CapturedLeaf) -> Leaf:
+        """Return what stands in the tree: the parent's leaf, whose id is known, where nothing changed."""
+        chunks = tuple(self.chunks)
+        if self.old is not None and self.old.handed_over.chunks == chunks:
+            return self.old
+        return Leaf(ExactTensor(leaf.dtype, leaf.shape, chunks))
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,7 @@ class ExactLeaves:
 
     def keep_all(self, group: Iterable[Planned]) -> Stored:
         """Store a group: of all its leaves a chunk, near that of the first where they are copies of it."""
-        kept = [_Kept(item.index, self._old_chunks(item.index)) for item in group]
+        kept = [_Kept(item.index, self._exact_base(item.index)) for item in group]
         leaves = [self.anatomy.captured.leaves[one.index] for one in kept]
         # The grid counts elements, so that chunks of all of them cover the same ones.
         for parts in zip(*(leaf.chunks() for leaf in leaves), strict=True):
@@ -160,11 +167,7 @@ class ExactLeaves:
             for one, part in zip(kept, parts, strict=True):
                 identifier = self._keep_chunk(one, part, wide)
                 wide = wide or Near(EntryBase(identifier), partial(_itself, part))
-        tensors = [
-            ExactTensor(leaf.dtype, leaf.shape, tuple(one.chunks))
-            for leaf, one in zip(leaves, kept, strict=True)
-        ]
-        return [(one.index, Leaf(tensor)) for one, tensor in zip(kept, tensors, strict=True)]
+        return [(one.index, one.stored(leaf)) for one, leaf in zip(kept, leaves, strict=True)]
 
     def keep(self, index: int) -> Leaf:
         """Store a leaf, near the parent's exact leaf where that is smaller."""
@@ -173,18 +176,17 @@ class ExactLeaves:
     def _keep_chunk(self, one: "_Kept", part: memoryview, wide: Near | None) -> ObjectId:
         dtype, number = self.anatomy.captured.leaves[one.index].dtype, len(one.chunks)
         near = None
-        if one.old:
-            near = Near(EntryBase(one.old[number]), partial(self.store.read, Kind.CHUNK, one.old[number]))
+        if one.old is not None:
+            old = one.old.handed_over.chunks[number]
+            near = Near(EntryBase(old), partial(self.store.read, Kind.CHUNK, old))
         element = ElementFormat.of(dtype.itemsize, dtype.kind)
         company = self.anatomy.roles[one.index].value
         one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=company))
         return one.chunks[-1]
 
-    def _old_chunks(self, index: int) -> tuple[ObjectId, ...]:
+    def _exact_base(self, index: int) -> Leaf | None:
         base = self.bases.find(self.anatomy.captured.leaves[index])
-        if base is None or base.original is not None:
-            return ()
-        return base.handed_over.chunks
+        return None if base is None or base.original is not None else base
 
 
 def _itself(part: memoryview) -> memoryview:

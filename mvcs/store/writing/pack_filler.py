@@ -14,7 +14,7 @@ from mvcs.store.packs.entry import Entry, EntryBase, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
 from mvcs.store.packs.pack import PackWriter
 from mvcs.store.packs.written_commit import WrittenCommit, chunk_entry
-from mvcs.store.reading.located import Located
+from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import RestoreLimits, UsableBases
@@ -53,6 +53,8 @@ class PackFiller:
         self._lock = RLock()
         self._objects = OwnObjects(store.catalog, exact)
         self.basing = UsableBases(self._objects, limits)
+        # Entries that were looked at: what lies behind one object of an entry lies behind all of them.
+        self._leant_on: set[tuple[ChunkPlace, bool]] = set()
         self.packs: list[str] = []
         self.stored_bytes = 0
         self.write_seconds = 0.0
@@ -69,9 +71,13 @@ class PackFiller:
             located = self._store.catalog.find(identifier)
             if located is None:
                 return False
-            if not self._trusts([identifier], entries=leant_on or _costs_little(located)):
+            entries = leant_on or _costs_little(located)
+            if (located.place, entries) in self._leant_on:
+                return True
+            if not self._trusts([identifier], entries=entries):
                 return False
             self.basing.lean_on([identifier])
+            self._leant_on.add((located.place, entries))
             return True
 
     def sound(self, bases: Iterable[ObjectId]) -> bool:
