@@ -32,8 +32,8 @@ class History:
 def made(folder: Path, commits: int, *, bounded: bool, rows: int = 40) -> History:
     """Make a history of one branch."""
     found = History(folder, {}, {})
-    with Repository.init(folder):
-        pass
+    with Repository.init(folder) as repo:
+        repo.config_set("restore.max_cost", "1000")  # long chains, exact ones as well
     for number in range(commits):
         grow(found, number, bounded=bounded, rows=rows)
     return found
@@ -84,7 +84,7 @@ def storing(
     session = repo._session
     ids = None if chosen is None else [ObjectId(bytes.fromhex(one)) for one in chosen]
     gone = frozenset(ObjectId(bytes.fromhex(one)) for one in without or ())
-    terms = Anew(RestoreLimits(max_depth=depth), chosen_of(ids), gone)
+    terms = Anew(RestoreLimits(max_depth=depth, max_cost=1000), chosen_of(ids), gone)
     return StoringAnew(session.store.apart(), session.refs, terms, "Ada", SILENT, hangs=hangs)
 
 
