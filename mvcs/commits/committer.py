@@ -236,7 +236,8 @@ class Committer:
         notes = *notes, *resting_notes(parent.revision, parent.behind or parent.tree, tree, request.step)
         notes = *notes, *bounded_notes(bounded, evaluated=request.evaluation is not None)
         notes = *notes, *uncompressed_notes(task.captured, stored)
-        return MadeCommit(revision, tree, notes, {})
+        before = parent.tree if task.position.ancestors is None else None
+        return MadeCommit(revision, tree, notes, {}, before)
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: BranchPosition

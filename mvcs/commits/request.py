@@ -178,6 +178,7 @@ class MadeCommit:
         tree: what it holds.
         notes: what to tell the user.
         timings: milliseconds by name.
+        before: what its first parent holds, as far as that was read.
         branch: the branch it was published on.
     """
 
@@ -185,4 +186,5 @@ class MadeCommit:
     tree: Tree
     notes: tuple[str, ...]
     timings: dict[str, float]
+    before: Tree | None = None
     branch: str | None = None

@@ -144,6 +144,10 @@ class Lineage:
         """
         return self._guarded({}, lambda connection: plain_sql.by_prefix(connection, prefix))
 
+    def places(self, commit: ObjectId) -> list[list[tuple[str, int]]]:
+        """Return of each tensor of a commit, in order, the pack and the depth of each of its chunks."""
+        return self._guarded([], lambda connection: plain_sql.places(connection, commit))
+
     def count(self) -> int:
         """Return how many commits are recorded."""
         return self._guarded(0, plain_sql.count)

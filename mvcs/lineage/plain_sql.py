@@ -25,6 +25,13 @@ _ALLOWED = frozenset(
 _REFUSED = frozenset(
     {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
 )
+_PLACES = """
+SELECT contents.position, packs.name, encodings.depth FROM contents
+LEFT JOIN encodings ON encodings.tensor_number = contents.tensor_number
+LEFT JOIN packs ON packs.number = encodings.pack_number
+WHERE contents.commit_number = (SELECT number FROM commits WHERE id = ?)
+ORDER BY contents.position, encodings.position
+"""
 _STEPS_BETWEEN_SIGNALS = 100_000
 
 
@@ -64,6 +71,21 @@ def known(connection: sqlite3.Connection, ids: Iterable[ObjectId]) -> set[Object
     """
     wanted = "SELECT 1 FROM commits WHERE id = ?"
     return {one for one in ids if connection.execute(wanted, (to_hex(one),)).fetchone()}
+
+
+def places(connection: sqlite3.Connection, commit: ObjectId) -> list[list[tuple[str, int]]]:
+    """Return of each tensor of a commit, in order, the pack and the depth of its chunks; nothing if unknown.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+    """
+    found: list[list[tuple[str, int]]] = []
+    for position, pack, depth in connection.execute(_PLACES, (to_hex(commit),)):
+        if position == len(found):
+            found.append([])
+        if pack is not None:
+            found[-1].append((pack, depth))
+    return found
 
 
 def count(connection: sqlite3.Connection) -> int:

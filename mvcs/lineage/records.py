@@ -62,7 +62,8 @@ class CommitRecord:
         exact_bytes: bytes of its exact layer; 0 for an exact commit.
         depth: the longest chain of deltas a restore follows.
         pack: content name of the pack that holds the commit, in hexadecimal.
-        tensors: its tensors, in the order of the tree.
+        tensors: its tensors, in the order of the tree, without those of `kept`.
+        kept: positions of tensors of which the first parent's rows tell all that there is to tell.
     """
 
     id: ObjectId
@@ -73,6 +74,7 @@ class CommitRecord:
     depth: int
     pack: str
     tensors: tuple[TensorRecord, ...]
+    kept: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.lineage.numbers import Key, Numbers, insertion
 from mvcs.lineage.records import CommitRecord, NoteRecord, RefRecord, TensorRecord
 from mvcs.objects import ObjectId, Pairs, Value, checksum, to_hex
@@ -18,7 +18,15 @@ _PUT_REF = (
 _PUT_NOTE = f"{insertion('notes', 'id', 'target', 'author', 'time')} ON CONFLICT DO NOTHING"
 _PUT_PARENT = insertion("parents", "child", "position", "parent")
 _PUT_METRIC = insertion("metrics", "commit_id", "source", "position", "name", "value")
-_PUT_CONTENT = insertion("contents", "commit_number", "position", "leaf_number", "tensor_number")
+_PUT_CONTENT = (
+    insertion("contents", "commit_number", "position", "leaf_number", "tensor_number")
+    + " ON CONFLICT (commit_number, position) DO UPDATE"
+    " SET leaf_number = excluded.leaf_number, tensor_number = excluded.tensor_number"
+)
+_COPY_CONTENTS = (
+    "INSERT INTO contents SELECT ?, position, leaf_number, tensor_number FROM contents"
+    " WHERE commit_number = (SELECT number FROM commits WHERE id = ?)"
+)
 _PUT_ENCODING = insertion(
     *("encodings", "tensor_number", "position", "chunk", "encoding"),
     *("stored_bytes", "raw_bytes", "depth", "pack_number"),
@@ -53,7 +61,7 @@ class Writer:
         identifier = to_hex(record.id)
         self._parents(identifier, record.commit.parents)
         self._metrics(identifier, COMMIT_SOURCE, record.commit.metrics)
-        self._contents(number, record.tensors)
+        self._contents(number, record)
 
     def refs(self, records: Iterable[RefRecord]) -> None:
         """Write refs, except those of which a newer record is known."""
@@ -98,8 +106,13 @@ class Writer:
         rows = [(commit, source, index, storable(name), value) for index, (name, value) in enumerate(metrics)]
         self._connection.executemany(_PUT_METRIC, rows)
 
-    def _contents(self, commit: int, tensors: Sequence[TensorRecord]) -> None:
+    def _contents(self, commit: int, record: CommitRecord) -> None:
         self._connection.execute("DELETE FROM contents WHERE commit_number = ?", (commit,))
+        tensors, total = record.tensors, len(record.tensors) + len(record.kept)
+        if record.kept:
+            copied = self._connection.execute(_COPY_CONTENTS, (commit, to_hex(record.commit.parents[0])))
+            if copied.rowcount != total:
+                raise NotFoundError("the rows of the commit before are gone")
         if not tensors:
             return
         leaves, _ = self._leaves.of([_leaf(tensor) for tensor in tensors])
@@ -107,9 +120,10 @@ class Writer:
         self._encodings(
             {number: tensor for number, tensor in zip(numbers, tensors, strict=True) if number in new}
         )
+        positions = (position for position in range(total) if position not in record.kept)
         rows = [
             (commit, position, leaf, tensor)
-            for position, (leaf, tensor) in enumerate(zip(leaves, numbers, strict=True))
+            for position, leaf, tensor in zip(positions, leaves, numbers, strict=True)
         ]
         self._connection.executemany(_PUT_CONTENT, rows)
 

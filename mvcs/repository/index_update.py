@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice, repeat
 
 from mvcs.checkpoint import roles_of
 from mvcs.errors import MvcsError, NotFoundError
@@ -17,9 +17,9 @@ from mvcs.lineage import (
     RefRecord,
     TensorRecord,
 )
-from mvcs.objects import Leaf, ObjectId, path_text
+from mvcs.objects import Leaf, ObjectId, Tree, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore, notes_of
-from mvcs.restore import has_chunks, located_chunks, stored_share, value_key
+from mvcs.restore import located_chunks, stored_share
 from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore
 
@@ -67,8 +67,12 @@ class Indexing:
         found = [self._graph.told(identifier, pack) for identifier, pack in known.items()]
         return [(one.id, one.written.pack) for one in found if one is not None] if all(found) else []
 
-    def record(self, revision: Revision) -> str | None:
+    def record(self, revision: Revision, before: Tree | None = None) -> str | None:
         """Tell the index of a commit, of those before it that it missed, and of where the refs stand.
+
+        Args:
+            revision: the commit.
+            before: what its first parent holds; rows of tensors that are the same there are copied.
 
         Returns:
             What a person should hear, once, when the index could not be used, or was damaged and begun anew.
@@ -78,7 +82,8 @@ class Indexing:
         try:
             revisions = list(self._unknown(revision))
             notes = [note for item in revisions for note in self._notes(item.id)]
-            commits, refs = [self._commit(item) for item in revisions], list(self._ref_records())
+            commits = [self._commit(item, before if item is revision else None) for item in revisions]
+            refs = list(self._ref_records())
             written = self.lineage.record(commits, refs, notes)
         except MvcsError as error:
             return f"the lineage index was not brought up to date: {error.message}"
@@ -132,27 +137,48 @@ class Indexing:
         records = [*self._refs.survey(HEADS).whole.values(), *self._refs.survey(TAGS).whole.values()]
         return self._graph.walk(self._graph.tips(records))
 
-    def _commit(self, revision: Revision) -> CommitRecord:
+    def _commit(self, revision: Revision, before: Tree | None = None) -> CommitRecord:
         self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
-        values = {value_key(leaf): leaf for leaf in tree.leaves}
+        kept = self._kept(tree, revision, before)
+        told = [index for index in range(len(tree.leaves)) if index not in kept]
+        paths, roles = (tree.leaf_paths(), roles_of(tree)) if told else ([], [])
+        values = {tree.leaves[index].value: tree.leaves[index] for index in told}
         encodings = {value: self._encodings(leaf, revision.id) for value, leaf in values.items()}
-        rows = zip(tree.leaf_paths(), tree.leaves, roles_of(tree), strict=True)
         tensors = tuple(
             TensorRecord(
-                path_text(path),
+                path_text(paths[index]),
                 leaf.dtype.name,
                 leaf.shape,
-                role.value,
+                roles[index].value,
                 leaf.value,
                 leaf.exact,
-                encodings[value_key(leaf)],
+                encodings[leaf.value],
             )
-            for path, leaf, role in rows
+            for index, leaf in ((index, tree.leaves[index]) for index in told)
         )
         written = revision.written
         sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
-        return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors)
+        return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors, kept)
+
+    def _kept(self, tree: Tree, revision: Revision, before: Tree | None) -> frozenset[int]:
+        """Return the leaves of which nothing is new, and which the index has where they lie now."""
+        # Of equal structures names and roles are equal; 1 and True are equal, too, and their texts are not.
+        if before is None or repr((tree.root, tree.files)) != repr((before.root, before.files)):
+            return frozenset()
+        known = self.lineage.places(revision.commit.parents[0])
+        if len(known) != len(tree.leaves):
+            return frozenset()
+        pairs = enumerate(zip(tree.leaves, before.leaves, strict=True))
+        same = {index: leaf.tensor.chunk_ids() for index, (leaf, old) in pairs if leaf == old}
+        catalog = self._store.catalog
+        runs = catalog.runs(chain.from_iterable(same.values()))
+        if runs is None:
+            return frozenset()
+        places = chain.from_iterable(
+            repeat((run.first.pack, catalog.depth_of(run.first)), run.count) for run in runs
+        )
+        return frozenset(index for index, ids in same.items() if [*islice(places, len(ids))] == known[index])
 
     @cached_property
     def _drops(self) -> DataDrops:
@@ -160,9 +186,10 @@ class Indexing:
 
     def _encodings(self, leaf: Leaf, commit: ObjectId) -> tuple[EncodingRecord, ...]:
         found: list[EncodingRecord] = []
-        if not has_chunks(self._store, leaf) and self._drops.get(commit) is not None:
+        links = [self._store.catalog.find(chunk) for chunk in leaf.tensor.chunk_ids()]
+        if None in links and self._drops.get(commit) is not None:
             return ()
-        for link in located_chunks(self._store, leaf):
+        for link in located_chunks(self._store, leaf) if None in links else filter(None, links):
             chunk, entry = link.placed.ids[link.member], link.placed.entry
             raw, depth = link.length, self._store.catalog.depth_of(link)
             name = entry.encoding.name.lower()

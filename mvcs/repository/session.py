@@ -13,7 +13,7 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.machine import processors
-from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId
+from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId, Tree
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LEFT_OUT
 from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics, notes_of
@@ -367,14 +367,19 @@ class Session:
         except (KeyError, OSError, ImportError):
             return UNKNOWN_AUTHOR
 
-    def after_commit(self, revision: Revision) -> list[str]:
-        """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
+    def after_commit(self, revision: Revision, before: Tree | None) -> list[str]:
+        """Do what follows a durable commit; nothing here can undo it, so problems become notes.
+
+        Args:
+            revision: the commit.
+            before: what its first parent holds, as far as that was read.
+        """
         kept = self.place.config.integer("retention.exact_layers")
         problem = try_drop_old_layers(self.retention_source, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         keep_described(self.place)
-        problem_of_index = self.indexing.record(revision)
+        problem_of_index = self.indexing.record(revision, before)
         try:
             self.watch.end()
         except StorageError as error:

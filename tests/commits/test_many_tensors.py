@@ -47,3 +47,54 @@ def test_damage_since_the_commit_before_is_found_among_many(repository: Reposito
 
     restored = repository.checkout(made.id, numpy=True)
     assert all(np.array_equal(restored[name], value) for name, value in small_tensors().items())
+
+
+ROWS = """
+SELECT commits.step, contents.position, leaves.path, leaves.dtype, leaves.shape, leaves.role, tensors.value,
+    tensors.exact, encodings.chunk, encoding, encodings.stored_bytes, encodings.raw_bytes,
+    encodings.depth, name
+FROM contents JOIN commits ON commits.number = commit_number JOIN leaves ON leaves.number = leaf_number
+JOIN tensors ON tensors.number = contents.tensor_number
+JOIN encodings ON encodings.tensor_number = contents.tensor_number JOIN packs ON packs.number = pack_number
+WHERE step >= ? ORDER BY commits.step, contents.position, encodings.position
+""".replace("?", "{}")
+
+
+def rows_since(repository: Repository, step: int) -> list[tuple[object, ...]]:
+    return repository.lineage_query(ROWS.format(step), 1_000_000)[1]
+
+
+@pytest.mark.parametrize("bins", [None, 16])
+def test_rows_of_tensors_that_did_not_change_are_those_of_a_rebuilt_lineage(
+    repository: Repository, bins: int | None
+) -> None:
+    state = {"model": {"a.1": np.ones((20, 30), np.float32), "b": np.arange(600, dtype=np.float32)}, "n": [1]}
+    for step, name in enumerate(["a.1", "b", "b"]):
+        state["model"][name] = state["model"][name] * 2 + step
+        repository.commit(state, step=step, bins=bins)
+    repository.commit(state, step=3, bins=bins)
+    repository.commit({"exp_avg": state["model"], "n": [1]}, step=4)
+    recorded = rows_since(repository, 0)
+
+    repository.lineage_rebuild()
+
+    assert recorded == rows_since(repository, 0)
+
+
+def test_rows_of_tensors_that_were_stored_anew_meanwhile_say_where_they_lie(
+    repository: Repository, tmp_path: Path
+) -> None:
+    state = small_tensors()
+    for step in range(2):
+        state = {name: value * np.float32(1.0001) for name, value in state.items()}
+        repository.commit(state, step=step)
+    repository.compact(max_depth=1)
+    repository.close()
+    with Repository.open(tmp_path) as opened:
+        opened.commit(state, step=2)
+        recorded = rows_since(opened, 2)
+
+        opened.lineage_rebuild()
+
+        assert recorded == rows_since(opened, 2)
+        assert {row[-2] for row in recorded} == {0}

@@ -170,6 +170,6 @@ class Committing(Roomy):
     def _finished(self, made: "MadeCommit") -> CommitInfo:
         from mvcs.repository.failure_log import FailureLog
 
-        notes = (*made.notes, *self._session.after_commit(made.revision))
+        notes = (*made.notes, *self._session.after_commit(made.revision, made.before))
         FailureLog(self._session.place.local).clear()
         return self._session.info(made.revision, notes, made.timings)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TypeVar
 
 from mvcs.errors import LostError, MvcsError, NotFoundError
-from mvcs.objects import ObjectId, short_id
+from mvcs.objects import ObjectId, half, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.chains import Chain, CircleError, ClosedError, FindRuns, LocateApart, depth_of, trace
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 from mvcs.store.reading.object_index import ObjectIndex
 from mvcs.store.reading.pack_files import (
     EXACT_FOLDER,
@@ -312,7 +312,13 @@ class Catalog:
             CorruptionError: there are more of them than any writer makes, or they run in a circle.
         """
         depths = self._depths
+        if located.place in depths:
+            return depths[located.place]
         return self._anywhere(lambda locate, runs: depth_of(located, locate, runs, depths))
+
+    def runs(self, identifiers: Iterable[ObjectId]) -> list[Run] | None:
+        """Return where objects of value layers lie, as runs; None where each has to be located."""
+        return self._index.runs([half(identifier) for identifier in identifiers])
 
     def chain_of(self, located: Located) -> Chain:
         """Return the entries behind an object whose own entry is known.
