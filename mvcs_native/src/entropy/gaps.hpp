@@ -151,7 +151,9 @@ class GapReader {
     // How many flags are set.
     std::size_t size() const { return size_; }
 
+    // All pieces but the last are whole words.
     void take(Bytes class_of, FlagWords out) {
+        if (next_.size() == 1) return take_all(class_of.size(), out);
         std::fill(out.begin(), out.end(), 0);
         detail::with_sets([&]<class Sets>(Sets) MVCS_INLINE {
             for (std::size_t c = 0; c < next_.size(); ++c) {
@@ -172,9 +174,20 @@ class GapReader {
     }
 
     // Call after the last flag.
-    void finish() const { require(next_ == end_, "a gap is longer than its class"); }
+    void finish() const {
+        for (std::size_t c = 0; c < next_.size(); ++c) require(next_[c] >= end_[c], "a gap is longer than its class");
+    }
 
   private:
+    // The same where all elements are of one class.
+    void take_all(std::size_t count, FlagWords out) {
+        for (std::size_t word = 0; word < out.size(); ++word) {
+            const std::size_t from = next_[0] / 64 + word;
+            out[word] = from < flags_.size() ? flags_[from] : 0;
+        }
+        next_[0] += count;
+    }
+
     // The flags of each class from a new word on, with a word without any behind them.
     void set_flags(ByteReader& payload, const std::vector<std::size_t>& set, Bytes symbols) {
         BitReader bits(payload.rest());
