@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from mvcs.delta import Content
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, meant, some_of
 from mvcs.history import Revision
 from mvcs.objects import (
-    Leaf,
     ObjectId,
     RootLattice,
     Tree,
@@ -48,29 +47,22 @@ _SMALL = (
 _COPIES = 4  # of a chunk at most, while it is read: its payload, codes, values, and where it goes
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """A chunk of a leaf, and the memory of the whole leaf that it goes to.
 
     Attributes:
-        index: of the leaf.
+        leaf: its index.
         number: of the chunk.
-        count: how many chunks the leaf has.
+        chunks: how many chunks the leaf has.
+        begin: the byte of the leaf that the chunk begins at.
         memory: as many bytes as the leaf has.
     """
 
-    index: int
+    leaf: int
     number: int
-    count: int
+    chunks: int
+    begin: int
     memory: memoryview
-
-    def begin(self, leaf: Leaf) -> int:
-        """Return the byte of the leaf that the chunk begins at."""
-        return self.number * chunk_elements(leaf.dtype) * leaf.dtype.itemsize
-
-    def nbytes(self, leaf: Leaf) -> int:
-        """Return the bytes of the chunk."""
-        return min(chunk_elements(leaf.dtype) * leaf.dtype.itemsize, leaf.raw_bytes - self.begin(leaf))
 
 
 @dataclass(frozen=True)
@@ -160,13 +152,12 @@ class Reading:
                 if not memories:
                     memories = [memory_of(index) for index in run]
                     needed += sum(memory.nbytes for memory in memories)
-                row = [
-                    _Part(index, number, count, memory)
-                    for index, count, memory in zip(run, counts, memories, strict=True)
-                    if number < max(count, 1)
-                ]
-                size += sum(part.nbytes(self.tree.leaves[part.index]) for part in row)
-                parts += row
+                for place, count in enumerate(counts):
+                    if number < max(count, 1):
+                        dtype, whole = self.tree.leaves[run[place]].dtype, memories[place].nbytes
+                        most = chunk_elements(dtype) * dtype.itemsize if count > 1 else whole
+                        parts.append(_Part(run[place], number, count, number * most, memories[place]))
+                        size += min(most, whole - number * most)
         if parts:
             large = size >= _LARGE and size >= _SMALL * len(parts)
             yield functools.partial(self._fill, parts), needed + _COPIES * size if large else 0
@@ -175,7 +166,7 @@ class Reading:
         """Tell whether two chunks lie in one entry, which one thread should decode for both."""
         entries = [
             self.store.entry_of(self.tree.leaves[leaf], chunk, exact=self.exact)
-            for leaf, chunk in ((part.index, part.number), (index, number))
+            for leaf, chunk in ((part.leaf, part.number), (index, number))
         ]
         return entries[0] is not None and entries[0] == entries[1]
 
@@ -183,16 +174,19 @@ class Reading:
         """Fill parts of memory, which is let go of then; return the leaves that have their last one."""
         filled = []
         for part in parts:
-            leaf = self.tree.leaves[part.index]
-            chunk = self.store.chunk(leaf, part.number, exact=self.exact) if part.count else b""
-            begin, end = part.begin(leaf), part.begin(leaf) + len(chunk)
-            is_last = part.number + 1 >= part.count
-            if end > leaf.raw_bytes or (is_last and end != leaf.raw_bytes):
-                some = f"{end} bytes" if end < leaf.raw_bytes else "more bytes"
-                raise CorruptionError(f"leaf {part.index} has {some} where its shape needs {leaf.raw_bytes}")
-            np.frombuffer(part.memory, np.uint8)[begin:end] = np.frombuffer(chunk, np.uint8)
+            leaf, size = self.tree.leaves[part.leaf], part.memory.nbytes
+            chunk = self.store.chunk(leaf, part.number, exact=self.exact) if part.chunks else b""
+            end, is_last = part.begin + len(chunk), part.number + 1 >= part.chunks
+            if end > size or (is_last and end != size):
+                some = f"{end} bytes" if end < size else "more bytes"
+                raise CorruptionError(f"leaf {part.leaf} has {some} where its shape needs {size}")
+            if len(chunk) < _SMALL:
+                part.memory[part.begin : end] = chunk
+            else:  # as memory is copied by numpy, other threads go on
+                np.frombuffer(part.memory, np.uint8)[part.begin : end] = np.frombuffer(chunk, np.uint8)
             self.progress.advance(len(chunk))
-            filled += [part.index] if is_last else []
+            if is_last:
+                filled.append(part.leaf)
         parts.clear()
         return filled
 
