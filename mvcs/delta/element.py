@@ -1,6 +1,7 @@
 """What an encoding needs to know of a chunk's elements."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from mvcs.errors import UnsupportedFormatError, UsageError
 
@@ -26,6 +27,7 @@ class ElementFormat:
             raise UsageError(f"an element cannot be {self.width} bytes wide", hint="use 1, 2, 4, 8 or 16")
 
     @classmethod
+    @cache
     def of(cls, itemsize: int, kind: str) -> "ElementFormat":
         """Return the format of an element type by its size in bytes and kind ("float", "complex", ...)."""
         if kind == "complex":

@@ -1,13 +1,12 @@
 """What the index is told, as plain values: commits with their tensors and encodings, refs, notes."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mvcs.objects import Commit, ObjectId
 
 
-@dataclass(frozen=True)
-class EncodingRecord:
+class EncodingRecord(NamedTuple):
     """How one chunk lies in the store.
 
     Attributes:

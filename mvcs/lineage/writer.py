@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.lineage.numbers import Key, Numbers, insertion
@@ -188,8 +189,12 @@ def _optional(identifier: ObjectId | None) -> str | None:
 
 
 def _leaf(tensor: TensorRecord) -> Key:
-    shape = json.dumps(tensor.shape)
-    return storable(tensor.path), storable(tensor.dtype), shape, storable(tensor.role or "")
+    return storable(tensor.path), storable(tensor.dtype), _shape(tensor.shape), storable(tensor.role or "")
+
+
+@lru_cache(1 << 10)
+def _shape(sizes: tuple[int, ...]) -> str:
+    return json.dumps(sizes)
 
 
 def _values(tensors: Sequence[TensorRecord]) -> list[Key]:

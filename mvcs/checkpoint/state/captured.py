@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -178,8 +178,7 @@ class Captured:
         return sum(leaf.raw_bytes for leaf in self.leaves) + sum(blob.length for blob in self.blobs.values())
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A tensor met in a state.
 
     Attributes:

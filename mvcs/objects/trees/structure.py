@@ -62,6 +62,7 @@ class TensorFlag(IntFlag):
 # An object's kind is the first of what is in it.
 SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET, NodeTag.OBJECT})
 _KEYS, _TEXTS = frozenset({str, int, bool}), frozenset({str})
+_LISTS, _TWO = frozenset({list}), frozenset({2})
 MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER})
 _LAST_TAG, _ALL_FLAGS = max(NodeTag), max(TensorFlag) * 2 - 1
 # Looked up for every node: an enumeration takes longer to call.
@@ -89,7 +90,11 @@ def tag_of(node: Value) -> tuple[NodeTag, list[Value]]:
 
 def pairs_of(value: object) -> list[tuple[Key, Value]]:
     """Check a list of `[key, value]` pairs with distinct keys of type str, int or bool."""
-    pairs = [tuple(as_list(pair, "a pair", 2)) for pair in as_list(value, "a mapping")]
+    found = as_list(value, "a mapping")
+    # A look at all together: each by itself takes three times as long, and there may be many.
+    if not {*map(type, found)} <= _LISTS or not {*map(len, cast("list[list[Value]]", found))} <= _TWO:
+        raise CorruptionError("a pair is not a list of 2")
+    pairs = [*map(tuple, cast("list[list[Value]]", found))]
     keys = [key for key, _ in pairs]
     types = {*map(type, keys)}
     if not types <= _KEYS:

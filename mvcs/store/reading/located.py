@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from mvcs.delta import Content
 from mvcs.objects import ObjectId
@@ -11,8 +12,7 @@ from mvcs.store.packs.footer import Placed
 ChunkPlace = tuple[str, bool, int]
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """One object in one pack."""
 
     pack: str

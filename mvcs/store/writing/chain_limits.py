@@ -1,6 +1,6 @@
 """What a writer may store an object near, and what reading it back will then cost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -149,7 +149,7 @@ class UsableBases:
 
     def affordable(self, entry: Entry, added: int) -> bool:
         """Tell whether reading an entry of `added` bytes, and its bases, stays within the limits."""
-        starts = self._starts(base.id for base in entry.bases if base.chunk is None)
+        starts = self.objects.entries([base.id for base in entry.bases if base.chunk is None])
         chain = trace(starts, self.objects.locate)
         if len(chain.links) >= _LINKS or chain.held_bytes > _HELD or chain.decoded_bytes > _DECODED:
             return False
@@ -161,27 +161,24 @@ class UsableBases:
 
     def stored_bytes(self, bases: Iterable[EntryBase]) -> int:
         """Return the stored bytes that are read for the contents of bases."""
-        return trace(self._starts(base.id for base in bases), self.objects.locate).stored_bytes
+        return trace(self.objects.entries([base.id for base in bases]), self.objects.locate).stored_bytes
 
-    def lean_on(self, identifiers: Iterable[ObjectId], deltas: int = 0) -> None:
+    def lean_on(self, identifiers: Sequence[ObjectId], deltas: int = 0) -> None:
         """Count the packs behind objects that this commit needs, and the depth they bring."""
-        for located in self._starts(identifiers):
+        for located in self.objects.entries(identifiers):
             chain = self._chain(located)
             self.reach |= chain.packs - {""}
             self.depth = max(self.depth, chain.depth + deltas)
 
-    def behind(self, identifiers: Iterable[ObjectId]) -> Chain:
+    def behind(self, identifiers: Sequence[ObjectId]) -> Chain:
         """Return everything that has to be decoded for objects.
 
         Raises:
             NotFoundError: one of them, or a base, is nowhere whole.
             CorruptionError: their bases do not end.
         """
-        starts = self._starts(identifiers)
+        starts = self.objects.entries(identifiers)
         return self._chain(starts[0]) if len(starts) == 1 else trace(starts, self.objects.locate)
-
-    def _starts(self, identifiers: Iterable[ObjectId]) -> list[Located]:
-        return [self.objects.locate(identifier, self.objects.exact) for identifier in identifiers]
 
     def _chain(self, located: Located) -> Chain:
         if not located.pack or located.exact:

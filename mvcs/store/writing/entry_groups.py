@@ -1,6 +1,7 @@
 """Small chunks wait for others of their family and share an entry: its header, its tables, its lanes."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mvcs.delta import Buffer, ElementFormat, NarrowedType, bytes_of
 from mvcs.memory import Hold
@@ -12,8 +13,7 @@ CODES_GATHERED = 1 << 20
 EXACT_GATHERED, EXACT_GROUP = 1 << 16, 1 << 20
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A chunk on its way into an entry.
 
     Attributes:
@@ -43,8 +43,7 @@ class Piece:
         return self.length + (0 if self.old is None else bytes_of(self.old))
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """What chunks must have in common to share an entry.
 
     Attributes:

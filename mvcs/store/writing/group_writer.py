@@ -1,7 +1,6 @@
 """Chunks of values on their way into a pack: small ones wait for company, then a group shares an entry."""
 
 import time
-from dataclasses import replace
 from threading import RLock
 
 from mvcs.delta import Buffer, CodeCoder
@@ -62,8 +61,8 @@ class GroupWriter:
         if near and not self._try_group(family, near):
             alone = pieces
         if alone:
-            plain = replace(family, near=False, narrow=None)
-            self._try_group(plain, [replace(piece, base=None) for piece in alone])
+            plain = family._replace(near=False, narrow=None)
+            self._try_group(plain, [piece._replace(base=None) for piece in alone])
 
     def _store_wide(self) -> None:
         """Store what waits and others may be narrowed from."""

@@ -1,7 +1,7 @@
 """Bases that a content may be encoded near, and the bytes of those that can be read."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array, narrowed_type
 from mvcs.errors import CorruptionError, NotFoundError
@@ -10,8 +10,7 @@ from mvcs.store.packs.entry import EntryBase
 HALF = ElementFormat(2, floating=True)
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(NamedTuple):
     """A base and a way to its bytes, for content that may be encoded near it.
 
     Attributes:

@@ -1,7 +1,7 @@
 """The objects that one writer can store others near: its own so far, and those that commits need."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from mvcs.errors import NotFoundError
 from mvcs.objects import ObjectId, half, short_id
@@ -43,6 +43,17 @@ class OwnObjects:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that a known commit needs")
         return found
 
+    def entries(self, identifiers: Sequence[ObjectId]) -> list[Located]:
+        """Return objects in all entries that hold these: the first of neighbours, or each.
+
+        Raises:
+            NotFoundError: one is in no pack that a known commit needs.
+        """
+        runs = None if self.exact or len(identifiers) < 2 else self.catalog.runs(identifiers)
+        if runs is None or not self._own.keys().isdisjoint(map(half, identifiers)):
+            return [self.locate(identifier, self.exact) for identifier in identifiers]
+        return [run.first for run in runs]
+
     def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
         """Take in the objects of an entry of the pack that is being filled."""
         self._own |= {half(name): Located("", self.exact, found, member) for member, name in enumerate(ids)}
@@ -51,4 +62,4 @@ class OwnObjects:
         """Take in the name of the pack that was filled."""
         # The catalog shares the objects of exact layers with nobody.
         kept = self._own.items() if self.exact else ()
-        self._own = {name: replace(located, pack=located.pack or pack) for name, located in kept}
+        self._own = {name: located._replace(pack=located.pack or pack) for name, located in kept}

@@ -173,7 +173,7 @@ class Rewriter:
         Raises:
             NotFoundError: one of them is nowhere.
         """
-        self._filler.basing.lean_on(needs)
+        self._filler.basing.lean_on(list(needs))
 
     def end(
         self,

@@ -1,7 +1,7 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from threading import RLock
 
@@ -182,7 +182,7 @@ class ObjectWriter:
         if gathers and old is not None and not pays_near_base(content, element, old):
             # First moments are smaller alone, and second ones, which share their entry, are not.
             base, old = None, None
-        family = replace(family, near=base is not None)
+        family = family._replace(near=base is not None)
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if gathers else content
         self._groups.add(family, Piece(identifier, kept, base, old))

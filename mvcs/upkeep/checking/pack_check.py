@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
@@ -280,7 +280,7 @@ class PackCheck:
             if read_entry(data, placed.offset)[0] != placed.entry:
                 return False
             for number, member in enumerate(placed.entry.members):
-                self.store.read_copy(member.kind, placed.ids[number], replace(link, member=number))
+                self.store.read_copy(member.kind, placed.ids[number], link._replace(member=number))
         except MvcsError:
             return False
         return True
@@ -292,7 +292,7 @@ class PackCheck:
             raise CorruptionError(f"no entry lies at offset {placed.offset}")
         for number, member in enumerate(placed.entry.members):
             if not is_sound or member.kind is Kind.TREE:
-                self._object(path, member.kind, replace(link, member=number))
+                self._object(path, member.kind, link._replace(member=number))
 
     def _object(self, path: str, kind: Kind, located: Located) -> None:
         """Read this very copy: that another one is whole does not make up for it."""
@@ -353,7 +353,7 @@ class PackCheck:
                 continue
             for number in range(len(link.placed.ids)):
                 near = CorruptionError("what it is stored near cannot be read")
-                self._unread(cause, replace(link, member=number), near)
+                self._unread(cause, link._replace(member=number), near)
             queue += chain.from_iterable(users[half(name)] for name in link.placed.ids)
 
     def _unread(self, cause: Cause, located: Located, error: MvcsError) -> None:
