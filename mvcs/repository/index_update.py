@@ -166,11 +166,11 @@ class Indexing:
         # Of equal structures names and roles are equal; 1 and True are equal, too, and their texts are not.
         if before is None or repr((tree.root, tree.files)) != repr((before.root, before.files)):
             return frozenset()
-        known = self.lineage.places(revision.commit.parents[0])
-        if len(known) != len(tree.leaves):
-            return frozenset()
         pairs = enumerate(zip(tree.leaves, before.leaves, strict=True))
         same = {index: leaf.tensor.chunk_ids() for index, (leaf, old) in pairs if leaf == old}
+        known = self.lineage.places(revision.commit.parents[0]) if same else []
+        if len(known) != len(tree.leaves):
+            return frozenset()
         catalog = self._store.catalog
         runs = catalog.runs(chain.from_iterable(same.values()))
         if runs is None:

@@ -35,6 +35,7 @@ from mvcs.quantize import Coded, RestoredTensor
 from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter, StoredCodes
 
 _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
+_SMALL = 1 << 14  # bytes of a leaf that takes no longer to hash twice, where it did change, than to prepare
 _COPIES = 8  # of a chunk at most, while it is stored: itself, as floats, restored, codes, bases, payloads
 Stored = list[tuple[int, Leaf]]
 _MARK = ElementFormat(1, floating=False)
@@ -160,6 +161,8 @@ class ExactLeaves:
     def keep_all(self, group: Iterable[Planned]) -> Stored:
         """Store a group: of all its leaves a chunk, near that of the first where they are copies of it."""
         kept = [_Kept(item.index, self._exact_base(item.index)) for item in group]
+        if len(kept) == 1 and (old := kept[0].old) is not None and self._is_same(kept[0].index, old):
+            return [(kept[0].index, old)]
         leaves = [self.anatomy.captured.leaves[one.index] for one in kept]
         # The grid counts elements, so that chunks of all of them cover the same ones.
         for parts in zip(*(leaf.chunks() for leaf in leaves), strict=True):
@@ -183,6 +186,13 @@ class ExactLeaves:
         company = self.anatomy.roles[one.index].value
         one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=company))
         return one.chunks[-1]
+
+    def _is_same(self, index: int, old: Leaf) -> bool:
+        """Tell whether a small leaf is the parent's, and is kept: it is neither copied nor coded then."""
+        leaf, chunks = self.anatomy.captured.leaves[index], old.handed_over.chunks
+        if leaf.raw_bytes > _SMALL or len(chunks) != 1:
+            return False
+        return object_id(Kind.CHUNK, leaf.source.read()) == chunks[0] and self.writer.keeps(chunks[0])
 
     def _exact_base(self, index: int) -> Leaf | None:
         base = self.bases.find(self.anatomy.captured.leaves[index])

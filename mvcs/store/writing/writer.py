@@ -160,6 +160,14 @@ class ObjectWriter:
             self._values.renew(half(identifier), self)
         return identifier
 
+    def keeps(self, identifier: ObjectId) -> bool:
+        """Tell whether a chunk is stored already, and may be referred to; then it is."""
+        with self._lock:
+            known = self._known(identifier, leant_on=False)
+        if known and self._values is not None:
+            self._values.renew(half(identifier), self)
+        return known
+
     def _store_chunk(
         self,
         identifier: ObjectId,
