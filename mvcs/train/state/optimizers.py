@@ -345,7 +345,8 @@ def _strides(node: object, path: tuple[Any, ...]) -> Iterator[list[Any]]:
             yield [list(path), list(node.stride())]
     elif isinstance(node, dict | list):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _strides(value, (*path, key))
+            if type(value) is not int:  # as the numbers of parameters are, which may be many
+                yield from _strides(value, (*path, key))
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
