@@ -31,7 +31,15 @@ from mvcs.local import Journal, StoreWatch
 from mvcs.objects import Commit, Kind, ObjectId, Tree, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import LatticeConfig, QuantizerConfig
-from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits, WrittenCommit, pack_name
+from mvcs.store import (
+    UNREADABLE_ERRORS,
+    CodingWorth,
+    ObjectStore,
+    ObjectWriter,
+    RestoreLimits,
+    WrittenCommit,
+    pack_name,
+)
 
 ATTEMPTS = 8  # each but the last has found damage that was not known
 
@@ -213,6 +221,7 @@ class Committer:
     def _make(self, task: Task, layers: Layers) -> MadeCommit | None:
         """Make a commit; None where damage was found that what is stored so far may refer to."""
         request, kept, damage = task.request, task.kept, Damage(self._store)
+        self._know_only(revision for revision in (task.position.parent, kept and kept.parent) if revision)
         parent = ParentTree.of(task.position.parent, self._store, self._graph)
         notes = layers.keep(kept, self._store) if kept else ()
         keeper = self._keeper(task.captured, parent, layers.value)
@@ -238,6 +247,21 @@ class Committer:
         notes = *notes, *uncompressed_notes(task.captured, stored)
         before = parent.tree if task.position.ancestors is None else None
         return MadeCommit(revision, tree, notes, {}, before)
+
+    def _know_only(self, revisions: Iterable[Revision]) -> None:
+        """Know of no packs but those of some commits, on which alone a new one may lean.
+
+        What another branch needs may be deleted with it, and is not pushed with this one.
+        """
+        packs = [revision.written.pack for revision in revisions]
+        needed = set(packs)
+        with suppress(*UNREADABLE_ERRORS):  # what cannot be read is no base
+            for pack in packs:
+                needed.update(self._store.catalog.attach(pack).needed)
+        self._store.keep(needed)
+        with suppress(*UNREADABLE_ERRORS):
+            for pack in packs:
+                self._store.catalog.attach_commit(pack)
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: BranchPosition
