@@ -38,7 +38,6 @@ from mvcs.retention import explained, has_exact_layer
 from mvcs.store import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
-"""Is told where a temporary file will lie, before it does."""
 NAMES_LISTED = 8
 _LARGE = 1 << 22  # bytes of leaves that are worth a thread of their own
 _SMALL = (

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvcs import Repository
-from mvcs.memory import Use, held
 from mvcs.restore.show import located_chunks
 from tests.repository.states import leaves
 
@@ -68,22 +67,29 @@ def test_a_longer_chain_of_other_limits_is_read_and_continued(tmp_path: Path) ->
 
 def test_an_open_process_keeps_what_the_next_commit_is_stored_near(tmp_path: Path) -> None:
     with Repository.init(tmp_path) as repo:
-        before, kept = held(Use.WEIGHTS), []
+        kept = []
         for step in range(4):
             repo.commit({"w": walk(step)}, step=step)
-            kept.append(held(Use.WEIGHTS) - before)
+            kept.append(repo._session.store.recent_values._hold.bytes)
     # The first of a process may be its last, and on the third, two deltas deep, the next is stored alone.
     assert kept == [0, walk(0).nbytes, 0, walk(0).nbytes]
+
+
+def test_a_bounded_commit_gives_the_memory_back(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        for step in range(2):
+            repo.commit({"w": walk(step)}, step=step)
+        repo.commit({"w": walk(2)}, step=2, step_size=0.5)
+        assert repo._session.store.recent_values._hold.bytes == 0
 
 
 def test_without_memory_nothing_is_kept(tmp_path: Path) -> None:
     with Repository.init(tmp_path) as repo:
         repo.config_set("memory.budget", "0")
     with Repository.open(tmp_path) as repo:
-        before = held(Use.WEIGHTS)
         for step in range(3):
             repo.commit({"w": walk(step)}, step=step)
-        assert held(Use.WEIGHTS) == before
+        assert repo._session.store.recent_values._hold.bytes == 0
         assert torch.equal(repo.restore("HEAD").state["w"], walk(2))
 
 

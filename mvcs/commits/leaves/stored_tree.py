@@ -228,7 +228,8 @@ class BoundedLeaves:
         Returns:
             what stands in the tree, and what readers will restore.
         """
-        self.base_used |= coded.near is not None
+        if coded.near is not None:  # threads only ever set it
+            self.base_used = True
         tensor = self._store_codes(given, coded)
         leaf = Leaf(tensor, self._store_exact(given, tensor, coded))
         return leaf, RestoredTensor(tensor, coded.coding, coded.chunks)

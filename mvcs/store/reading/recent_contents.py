@@ -28,7 +28,7 @@ class RecentContents:
     def hold_copy(self, identifier: ObjectId, content: Buffer, writer: object, spare: Buffer | None) -> None:
         """Hold a copy of a chunk, where it can be in memory of one that left: fresh pages cost more."""
         with self._lock:
-            if not self._hold.resize(self._hold.bytes + len(content)):
+            if identifier in self._held or not self._hold.resize(self._hold.bytes + len(content)):
                 return
         if not isinstance(spare, bytearray) or len(spare) != len(content):
             spare = bytearray(len(content))
@@ -58,9 +58,7 @@ class RecentContents:
             return self._held.get(identifier, (None, None))[0]
 
     def keep(self, writer: object) -> None:
-        """Let go of all chunks but those of `writer`; of none when it has none here."""
+        """Let go of all chunks but those of `writer`."""
         with self._lock:
-            kept = {name: item for name, item in self._held.items() if item[1] is writer}
-            if kept:
-                self._held = kept
-                self._hold.resize(sum(len(content) for content, _ in kept.values()))
+            self._held = {name: item for name, item in self._held.items() if item[1] is writer}
+            self._hold.resize(sum(len(content) for content, _ in self._held.values()))

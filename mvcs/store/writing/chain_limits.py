@@ -1,6 +1,6 @@
 """What a writer may store an object near, and what reading it back will then cost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from mvcs.store.reading.chains import (
     Chain,
     trace,
 )
-from mvcs.store.reading.located import Located
+from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.restore_cost import RestoreCost, RestoreRates
 from mvcs.store.writing.own_objects import OwnObjects
 
@@ -137,11 +137,10 @@ class UsableBases:
         if located is None or not encoding.fits(located.length, length):
             return None
         with suppress(CorruptionError, NotFoundError):
-            chain, way = self._chain(located), [located]
+            chain = self._chain(located)
             if chain.deltas.stored * 2 * chain.snapshots.raw >= chain.snapshots.stored * chain.deltas.raw:
                 return None
-            while (name := way[-1].base) is not None:
-                way.append(self.objects.locate(name, self.objects.exact))
+            way = chain.way_down(located)
             drawn = int.from_bytes(located.placed.ids[0][:4]) % max(len(way) - 1, 1)
             earlier = EntryBase(way[-1 - drawn].id)
             return earlier if self.usable(earlier, encoding, length) else None
@@ -149,12 +148,15 @@ class UsableBases:
 
     def affordable(self, entry: Entry, added: int) -> bool:
         """Tell whether reading an entry of `added` bytes, and its bases, stays within the limits."""
-        starts = self.objects.entries([base.id for base in entry.bases if base.chunk is None])
-        chain = trace(starts, self.objects.locate)
+        bases = [base.id for base in entry.bases if base.chunk is None]
+        if not bases:
+            return True
+        try:
+            chain = self.behind(bases)
+        except (CorruptionError, NotFoundError):
+            return False
         if len(chain.links) >= _LINKS or chain.held_bytes > _HELD or chain.decoded_bytes > _DECODED:
             return False
-        if not starts:
-            return True
         return self.limits.pays(entry, entry.encoding, chain, added) and self.limits.takes(
             entry, added, chain
         )
@@ -185,11 +187,30 @@ class UsableBases:
             return trace([located], self.objects.locate)
         catalog = self.objects.catalog
         chain = catalog.chain_of(located)
-        if not catalog.vouches(chain.packs):
-            raise _unvouched(located)
-        return chain
+        return chain if catalog.vouches(chain.packs) else self._vouched(located)
 
+    def _vouched(self, located: Located) -> Chain:
+        """Return a chain through packs that a known commit needs, by other copies of bases if it takes that.
 
-def _unvouched(located: Located) -> NotFoundError:
-    """What a dead writer left goes with it: nothing new may lean on it."""
-    return NotFoundError(f"a base of an object in pack {located.pack[:12]} is in no pack that a commit needs")
+        Raises:
+            NotFoundError: there is none. What a dead writer left goes with it: nothing new may lean on that.
+            CorruptionError: copies lead back to each other.
+        """
+        catalog, closed = self.objects.catalog, set[ChunkPlace]()
+
+        def locate(identifier: ObjectId, _: bool, without: Collection[ChunkPlace]) -> Located:  # noqa: FBT001 - as `trace` calls it
+            unfit = {*without, *closed, *catalog.damaged}
+            for copy in catalog.copies(identifier):
+                if copy.place not in unfit and catalog.vouches({copy.pack}):
+                    return copy
+            name = located.pack[:12]
+            raise NotFoundError(f"a base of an object in pack {name} is in no pack that a commit needs")
+
+        while True:
+            gaps = set[ChunkPlace]()
+            try:
+                return trace([located], locate, gaps=gaps)
+            except (CorruptionError, NotFoundError):
+                if gaps <= closed:
+                    raise
+                closed |= gaps

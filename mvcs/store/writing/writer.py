@@ -71,6 +71,7 @@ class ObjectWriter:
             holds_values: whether exact values stay in memory for the next commit, once one was made here.
         """
         self._store = store
+        self._exact = exact
         self._values = store.recent_values if holds_values and store.wrote else None
         self.coder = coder
         self._filler = PackFiller(
@@ -270,11 +271,12 @@ class ObjectWriter:
         """Write what is left as the last pack and return its name; None when there is nothing to write."""
         with self._lock:
             self.settle()
-            self._store.recent.keep(self)
-            if self._values is not None:
-                self._values.keep(self)
-            self._store.wrote = True
-            return self._filler.finish(commits)
+            name = self._filler.finish(commits)
+            if not self._exact:  # nothing is stored near what lies in an exact layer
+                self._store.recent.keep(self)
+                self._store.recent_values.keep(self)
+                self._store.wrote = True
+            return name
 
     def close(self) -> None:
         """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""
