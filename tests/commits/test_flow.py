@@ -14,7 +14,7 @@ import torch
 import mvcs
 
 ROOT = f"{Path(mvcs.__file__).parent}/"
-MOST_CLIMBS = 8
+MOST_CLIMBS = 9
 
 
 class Climbs:
