@@ -84,7 +84,7 @@ def _budget(value: str) -> Setting:
 def _size(value: str) -> Setting:
     if not parse_size(value):  # nothing at all would be no room for a single commit
         raise ValueError(
-            "a size above zero such as 500GB or 1.5TiB; 'mvcs config --unset' takes the limit away"
+            "a size above zero such as 500GB or 1.5TiB ('mvcs config --unset' takes the limit away)"
         )
     return value
 

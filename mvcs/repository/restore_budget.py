@@ -27,7 +27,7 @@ class RestoreBudget:
 
     Attributes:
         max_depth: deltas between a chunk and its snapshot.
-        max_cost: what a restore may cost over what a snapshot costs, by bytes decoded a kind.
+        max_cost: how many times the cost of a snapshot a restore may cost, by bytes decoded a kind.
         max_seconds: that restoring a GB of values is estimated to take.
     """
 

@@ -213,9 +213,13 @@ def _classes(
     blobs = sum(length for _, length in reading.tree.blobs())
     if blobs:
         rows.append(ClassInfo("blobs", blobs, 0, 0))
-    rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
+    catalog, stored = reading.store.catalog, info.stored_bytes
+    if any(tensor.where == "dropped" for tensor in tensors):  # what was stored of them is no metadata
+        own = catalog.attach(reading.revision.written.pack).own
+        footers = (catalog.known(name, exact=False) for name in {reading.revision.written.pack, *own})
+        stored = sum(footer.tail.pack_length for footer in footers if footer and footer.tail)
+    rest = stored - sum(row.stored_bytes for row in rows)
     overhead = info.exact_bytes - sum(exact.values()) if exact else 0
-    catalog = reading.store.catalog
     depth = catalog.depth_of(catalog.locate(reading.revision.commit.tree))
     return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0), depth)]
 

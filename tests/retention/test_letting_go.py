@@ -283,6 +283,14 @@ def test_stats_count_what_is_left_of_dropped_commits(work: Path) -> None:
     assert sum(item.commits for item in found.restores) == kept
 
 
+def test_what_was_stored_of_dropped_tensors_is_not_called_metadata(work: Path) -> None:
+    _, dropped = applied(work, last=2)
+    with Repository.open(work) as repo:
+        details = repo.show(f"step:{min(dropped)}")
+        (metadata,) = [found for found in details.classes if found.name == "metadata"]
+        assert 0 < metadata.stored_bytes < details.commit.stored_bytes / 2
+
+
 def test_a_repair_counts_commits_whose_data_should_be_there(work: Path) -> None:
     with Repository.open(work) as repo:
         repo.set_retention(last=2)

@@ -34,7 +34,7 @@ mvcs compact --share 0.01 --beside 4711
     "--max-cost",
     type=click.FloatRange(1),
     metavar="R",
-    help="What a restore may cost over what a snapshot costs (default: restore.max_cost).",
+    help="How many times the cost of a snapshot a restore may cost (default: restore.max_cost).",
 )
 @click.option(
     "--budget",

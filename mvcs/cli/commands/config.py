@@ -55,10 +55,9 @@ def command(
     KEY is user.name, store.max_bytes (a size such as 500GB), metric.NAME.goal (min or max),
     remote.NAME.url, commit.threads, commit.max_tensor_error, delta.coder (auto or huffman) or
     memory.budget (a size such as 2GiB, or auto). Of old commits tell compaction.max_depth,
-    restore.max_cost, compaction.max_restore_seconds (estimated, for each GB),
-    compaction.background (a share of one processor), compaction.max_waste,
-    retention.exact_layers and
-    retention.exact_coding (auto or always). Exit code 1 when KEY is not set.
+    restore.max_cost (times the cost of a snapshot), compaction.max_restore_seconds (estimated, for
+    each GB), compaction.background (a share of one processor), compaction.max_waste,
+    retention.exact_layers and retention.exact_coding (auto or always). Exit code 1 when KEY is not set.
 
     With --global, KEY is user.name, safe.directory (a folder of another user whose repository you trust,
     or * for all) or safe.protocol (a further kind of store, such as hf). They lie in

@@ -158,7 +158,7 @@ class Maintaining(Verbs):
             commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
             max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`, and 1000
                 for an archive.
-            max_cost: what a restore may cost over what a snapshot costs; by default `restore.max_cost`.
+            max_cost: how many times the cost of a snapshot a restore may cost; by default `restore.max_cost`.
             max_seconds: seconds that restoring a GB of values is estimated to take; by default
                 `compaction.max_restore_seconds`, and any for an archive.
             budget: these limits in a text, such as "8", "4x" or "2s", or several with commas.
