@@ -32,6 +32,7 @@ QUICK = {
     "restore_plans": "{repository}",
     "restores": "{run} {out} --task gpt --at 2 --control 1",
     "skip_deltas": "{repository}",
+    "small_tensors": "--tensors 40",
 }
 SLOW = {
     "background_compaction": "{run} {out} --seconds 1",
