@@ -165,8 +165,8 @@ def test_commits_after_random_damage_restore_and_older_ones_restore_or_say_so(
         held.commit(state(9))
         expected = {item.id: flat(held.checkout(item.id, numpy=True)) for item in held.log()}
         rotten = Rotten(folder)
+        packs = rotten.packs(VALUE_FOLDER) + rotten.packs(EXACT_FOLDER)
         for _ in range(1 + seed % 3):
-            packs = rotten.packs(VALUE_FOLDER) + rotten.packs(EXACT_FOLDER)
             path = packs[random.integers(len(packs))]
             rotten.flip_byte(path, int(random.integers(path.stat().st_size)))
         made = []
