@@ -35,17 +35,6 @@ class Located(NamedTuple):
         """Bytes of the object's content."""
         return self.placed.entry.members[self.member].length
 
-    @property
-    def base(self) -> ObjectId | None:
-        """Half the id of the object that this one is encoded near; None for none, and for restored values."""
-        bases = self.placed.entry.bases
-        return bases[self.member].id if bases and bases[self.member].chunk is None else None
-
-    @property
-    def share(self) -> float:
-        """The part of its entry's stored bytes that is in proportion to its content."""
-        return self.placed.length * self.length / max(self.placed.entry.raw_bytes, 1)
-
 
 @dataclass(frozen=True)
 class Run:
