@@ -1,0 +1,1 @@
+"""The published methods of compressing checkpoints, one module each, as their papers say."""

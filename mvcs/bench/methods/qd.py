@@ -1,0 +1,161 @@
+"""QD-Compressor: uniform codes of as many bits as a tensor's entropy asks for, and their cyclic differences.
+
+"QD-Compressor" (TPDS 2023), sections 4.2 to 4.7, without the training by error feedback of 4.4. `Uniform` is
+the form in which Inshrinkerator (SoCC 2024, section 8.2) compares it: with Huffman codes instead of LZMA.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvcs.bench.methods.coding import compressed, decompressed, huffman, unhuffman
+from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, before, split
+
+_BINS = 256
+_WIDEST = 16
+_FIXED = ((4, 8), (8, 8), (16, 16))
+Codes = NDArray[np.int32]
+
+
+def entropy(values: Floats) -> float:
+    """Return the entropy in nats of values over 256 equal bins of their range (equation 1)."""
+    low, high = np.float64(values.min(initial=np.inf)), np.float64(values.max(initial=-np.inf))
+    if not low < high:
+        return 0.0
+    bins = ((values - low) * (_BINS / (high - low))).astype(np.int64).clip(0, _BINS - 1)
+    counts = np.bincount(bins.ravel())
+    shares = counts[counts > 0] / values.size
+    return float(-(shares * np.log(shares)).sum())
+
+
+def widths(entropies: Sequence[float], fewest: int, most: int) -> list[int]:
+    """Return the bits of each tensor's codes (equation 2): `most` for all where the entropies are equal."""
+    low, high = min(entropies, default=0.0), max(entropies, default=0.0)
+    if low == high:
+        return [most] * len(entropies)
+    return [fewest + round((most - fewest) * (one - low) / (high - low)) for one in entropies]
+
+
+class QD(Method):
+    """QD-Compressor: the differences of codes in whole bytes, through LZMA."""
+
+    name = "qd"
+    paper = "QD-Compressor (TPDS 2023), sections 4.2-4.7"
+    differs = (
+        "the number of bins of the entropy is not printed: 256; differences are cyclic in the wider of two"
+        " widths (SoCC 2024, A.2); no error feedback; equation 9 is read as S(q - Z)"
+    )
+    axes: ClassVar = {"min_bits": (3, 4, 5, 6, 7, 8), "max_bits": (3, 4, 5, 6, 7, 8)}
+    fixed: ClassVar = {f"{low}-{high}": {"min_bits": low, "max_bits": high} for low, high in _FIXED}
+
+    def code(
+        self,
+        tensors: Tensors,
+        state: State | None,
+        setting: Setting,
+        **_needs: Any,  # noqa: ANN401  # it has none
+    ) -> Sequence[bytes]:
+        """Return the width, lowest value and scale of each tensor, and the differences of codes.
+
+        Where `max_bits` is below `min_bits`, all tensors get `min_bits`.
+        """
+        fewest = int(setting["min_bits"])
+        most = max(fewest, int(setting["max_bits"]))
+        bits = widths([entropy(tensor) for tensor in tensors.values()], fewest, most)
+        lows = np.array([tensor.min(initial=np.inf) for tensor in tensors.values()], "<f4")
+        highs = np.array([tensor.max(initial=-np.inf) for tensor in tensors.values()], np.float64)
+        scales = (np.maximum(highs - lows, 0) / (2.0 ** np.array(bits) - 1)).astype("<f4")
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        cycles = _cycles(bits, shapes, state)
+        own = map(_codes, tensors.values(), lows, scales, bits)
+        bases = (base for _, base in before(state, "codes", shapes))
+        moved = [
+            (codes if base is None else codes - base) % cycle
+            for codes, base, cycle in zip(own, bases, cycles, strict=True)
+        ]
+        return [bytes(bits), lows.tobytes(), scales.tobytes(), *self.coded(moved, cycles)]
+
+    def restore(
+        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
+    ) -> tuple[Tensors, Mapping[str, Any]]:
+        """Return S(q - Z) of each tensor, with Z = -lowest / S; the lowest itself where S is 0."""
+        bits, lows, scales, *coded = sections
+        if len(bits) != len(shapes) or not all(0 < width <= _WIDEST for width in bits):
+            raise ValueError("the widths are out of range")
+        cycles = _cycles(bits, shapes, state)
+        moved = split(self.uncoded(coded, cycles, [prod(shape) for shape in shapes.values()]), shapes)
+        codes = {
+            name: (moved[name] if base is None else moved[name] + base) % cycle
+            for cycle, (name, base) in zip(cycles, before(state, "codes", shapes), strict=True)
+        }
+        levels = zip(_floats(lows, len(shapes)), _floats(scales, len(shapes)), codes.values(), strict=True)
+        restored = [(low + scale * levels).astype(np.float32) for low, scale, levels in levels]
+        known = {"codes": codes, "bits": dict(zip(shapes, bits, strict=True))}
+        return dict(zip(shapes, restored, strict=True)), known
+
+    def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:
+        """Return the differences of each tensor, which are below its cycle."""
+        parts = (codes.astype(_whole(cycle)).tobytes() for codes, cycle in zip(moved, cycles, strict=True))
+        return [compressed(b"".join(parts))]
+
+    def uncoded(self, sections: Sequence[bytes], cycles: Sequence[int], sizes: Sequence[int]) -> Codes:
+        """Return the differences of all tensors, one after another.
+
+        Raises:
+            ValueError: the sections are not what `coded` returns for such tensors.
+        """
+        (section,) = sections
+        kinds = [_whole(cycle) for cycle in cycles]
+        lengths = [kind.itemsize * size for kind, size in zip(kinds, sizes, strict=True)]
+        data = decompressed(section, sum(lengths))
+        starts = accumulate(lengths, initial=0)
+        parts = [
+            np.frombuffer(data, kind, size, start).astype(np.int32)
+            for kind, size, start in zip(kinds, sizes, starts, strict=False)
+        ]
+        return np.concatenate([*parts, np.zeros(0, np.int32)])
+
+
+class Uniform(QD):
+    """QD-Compressor's codes with a Huffman code of their differences, one for each tensor."""
+
+    name = "uniform"
+    paper = "the baseline Uniform of Inshrinkerator (SoCC 2024), section 8.2; codes of QD-Compressor"
+
+    def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:  # noqa: ARG002  # the base's
+        """Return a Huffman code for each tensor."""
+        return [huffman(codes) for codes in moved]
+
+    def uncoded(self, sections: Sequence[bytes], cycles: Sequence[int], sizes: Sequence[int]) -> Codes:  # noqa: ARG002
+        """Return the differences of all tensors, one after another."""
+        parts = [unhuffman(section, size) for section, size in zip(sections, sizes, strict=True)]
+        return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int32)
+
+
+def _codes(tensor: Floats, low: np.float32, scale: np.float32, width: int) -> Codes:
+    """Return round(w / S + Z), within the levels of a width."""
+    if not scale:
+        return np.zeros(tensor.shape, np.int32)
+    codes = np.rint((tensor.astype(np.float64) - low) / scale)
+    return np.clip(codes, 0, 2**width - 1).astype(np.int32)
+
+
+def _cycles(bits: Sequence[int], shapes: Shapes, state: State | None) -> list[int]:
+    """Return the number of levels that differences go round in: of the wider of two widths."""
+    known = {} if state is None else state.known["bits"]
+    return [1 << max(width, known.get(name, 0)) for name, width in zip(shapes, bits, strict=True)]
+
+
+def _whole(cycle: int) -> np.dtype[Any]:
+    return np.dtype("u1" if cycle <= 256 else "<u2")
+
+
+def _floats(section: bytes, count: int) -> NDArray[np.float64]:
+    found = np.frombuffer(section, "<f4")
+    if found.size != count:
+        raise ValueError(f"{found.size} numbers for {count} tensors")
+    return found.astype(np.float64)
