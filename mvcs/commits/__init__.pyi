@@ -7,8 +7,8 @@ from .plan.file_selection import KeptFiles, Selection, SelectionRules
 from .plan.treatments import NO_SUCH_MOMENT
 from .publication import KeptBesideError, Publication, reflog_message
 from .request import BranchPosition, CommitRequest, MadeCommit, Mechanisms, step_number
+from .trials.code_tables import TableTrial, table_settings
 from .trials.lattice_steps import FilesTrial, LatticeTrial, RestoredValues
-from .trials.published.code_tables import TableTrial, table_settings
 
 __all__ = [
     "FIRST_MOMENT",

@@ -50,7 +50,6 @@ from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .next_update import UpdateRule, implausible_setting, update_rule
 from .outliers import Codes
-from .published.code_tables import ScoredValues, TableCoding, dequantize, fit_codebook, quantize
 from .quantizer import (
     UNPACED,
     BareCoding,
@@ -63,7 +62,7 @@ from .quantizer import (
     RootCoding,
     errors_of,
 )
-from .restore import OtherValuesError, Rehearsal, Resolution, Restorer
+from .restore import OtherValuesError, Rehearsal, Resolution, Restorer, dequantize
 from .sketch import Sketch, sample_of
 
 __all__ = [
@@ -104,9 +103,7 @@ __all__ = [
     "RootCoding",
     "RootSums",
     "Scale",
-    "ScoredValues",
     "Sketch",
-    "TableCoding",
     "UpdateRule",
     "auto_takes",
     "balance_rows",
@@ -114,7 +111,6 @@ __all__ = [
     "dequantize",
     "errors_of",
     "finest_step",
-    "fit_codebook",
     "from_float32",
     "from_upper_halves",
     "implausible_setting",
@@ -126,7 +122,6 @@ __all__ = [
     "moments_config",
     "nearest_step",
     "out_of_range",
-    "quantize",
     "quantizer_config",
     "remove_leading_directions",
     "root_codes",

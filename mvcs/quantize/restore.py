@@ -26,8 +26,7 @@ from mvcs.objects import (
 )
 from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattice import LogGrid, lattice_values, root_values
-from mvcs.quantize.outliers import Codes, split, with_exceptions
-from mvcs.quantize.published.code_tables import dequantize
+from mvcs.quantize.outliers import Buffer, Codes, split, with_exceptions
 
 Content = bytes | memoryview
 Numbers = NDArray[np.float64]
@@ -92,9 +91,10 @@ class Restorer:
             raise CorruptionError(
                 f"chunk {index} of a quantized tensor has {len(codes)} bytes of codes for {count} values"
             )
-        positions, exact = split(self._exceptions(tensor, index), width)
+        exceptions = self._exceptions(tensor, index)
         if isinstance(tensor.parameters, bytes):
-            return dequantize(codes, tensor.parameters, width, positions, exact)
+            return dequantize(codes, tensor.parameters, width, exceptions)
+        positions, exact = split(exceptions, width)
         found = np.frombuffer(codes, "<i2")
         values = self._floats(tensor, index, found, count)
         return with_exceptions(values, found, tensor.dtype.name, positions, exact).data
@@ -258,3 +258,33 @@ def _beyond(levels: Numbers, values: Numbers, others: Numbers, steps: Numbers) -
     above = (values == levels[-1]) & (others > values)
     below = (values == levels[0]) & (others < values)
     return np.where(above | below, np.inf, steps)
+
+
+def dequantize(codes: Buffer, table: Buffer, width: int, exceptions: Buffer) -> bytes:
+    """Restore the bytes of a run of values from codes of a table.
+
+    Args:
+        codes: one byte a value.
+        table: the value of each code as little-endian elements of the restored type.
+        width: bytes of an element: 1, 2, 4 or 8.
+        exceptions: a chunk of them: their positions, ascending, and the elements there.
+
+    Raises:
+        CorruptionError: a code has no value, or exceptions and their codes disagree.
+    """
+    entries = np.frombuffer(table, np.uint8)
+    if entries.size % width:
+        raise CorruptionError("a code table is not whole elements")
+    values = entries.view(f"<u{width}")
+    levels = values.size
+    code = np.frombuffer(codes, np.uint8)
+    marked = np.flatnonzero(code == levels)
+    positions, exact = split(exceptions, width)
+    kept = np.frombuffer(exact, np.uint8)
+    if code.size and int(code.max()) > levels:
+        raise CorruptionError(f"a code of {int(code.max())} has no value in a table of {levels}")
+    if not np.array_equal(marked, positions) or kept.size != marked.size * width:
+        raise CorruptionError("the exceptions of a chunk do not agree with its codes")
+    restored = np.append(values, values.dtype.type(0)).take(code)
+    restored[marked] = kept.view(f"<u{width}")
+    return restored.tobytes()

@@ -1,7 +1,7 @@
 """An integer sketch of a distribution: relative error bounded, mergeable, the same on every machine."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -41,6 +41,14 @@ class Sketch:
         self.counts: NDArray[np.uint64] = np.zeros(_BUCKETS, np.uint64)
         self.low: NDArray[np.uint32] = np.full(_BUCKETS, 0xFFFFFFFF, np.uint32)
         self.high: NDArray[np.uint32] = np.zeros(_BUCKETS, np.uint32)
+
+    @classmethod
+    def of(cls, parts: Iterable[Floats]) -> "Sketch":
+        """Return the sketch of float32 values that come in parts of any shape."""
+        sketch = cls()
+        for values in parts:
+            sketch.add(values)
+        return sketch
 
     def add(self, values: Floats) -> None:
         """Count float32 values of any shape."""

@@ -12,12 +12,10 @@ from .evaluation import (
     check_repeatable,
     is_zero,
 )
-from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
 from .settings import SEARCH_DEFAULTS, SearchSettings
 from .step_search import Attempt, LatticeChoice, LatticeOutcome, LatticeSearch, StepCost, Tested, error_of
 
 __all__ = [
-    "MAGNITUDE",
     "METRIC",
     "NO_SHARE",
     "SEARCH_DEFAULTS",
@@ -25,8 +23,6 @@ __all__ = [
     "Baseline",
     "Batch",
     "Bound",
-    "CubeOutcome",
-    "CubeSearch",
     "Evaluation",
     "ForgottenGoal",
     "Goal",
@@ -39,8 +35,6 @@ __all__ = [
     "SamplingNoise",
     "SearchSettings",
     "StepCost",
-    "TableCube",
-    "TableSetting",
     "Tested",
     "Verdict",
     "as_batches",

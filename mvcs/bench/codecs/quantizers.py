@@ -10,7 +10,8 @@ import numpy as np
 from mvcs.bench.codecs.coders import Content
 from mvcs.bench.runs.checkpoint_files import WEIGHTS, Tensor, TensorClass
 from mvcs.delta import Bytes, ElementFormat, rescale_codes
-from mvcs.objects import DTYPES, element_count
+from mvcs.inshrinkerator import TableCoding, fit_codebook
+from mvcs.objects import DTYPES, DType, element_count
 from mvcs.quantize import (
     ErrorSums,
     Floats,
@@ -21,14 +22,10 @@ from mvcs.quantize import (
     Scale,
     Sketch,
     balance_rows,
-    dequantize,
-    fit_codebook,
-    from_float32,
     lattice_codes,
     lattice_values,
     measure_errors,
     nearest_step,
-    quantize,
     root_codes,
     root_signs,
     root_sums,
@@ -189,19 +186,17 @@ class KMeans:
     def code(self, classes: Classes, before: Coded | None) -> Coded:  # noqa: ARG002  # it remembers nothing
         """Fit a table to every tensor, and give every value the nearest of its table."""
         own = classes[self.subject]
-        return {path: self._coded(tensor.content, own.dtype.name) for path, tensor in own.tensors.items()}
+        return {path: self._coded(tensor.content, own.dtype) for path, tensor in own.tensors.items()}
 
-    def _coded(self, content: Bytes, dtype: str) -> CodedTensor:
-        values = to_float32(content, dtype)
-        codebook = fit_codebook(_sketch([values]), self.config, dtype=dtype)
-        found = quantize(values, codebook, 0.0, float("inf"))
-        table, exact = from_float32(codebook.table, "float32"), values[found.exceptions].tobytes()
+    def _coded(self, content: Bytes, dtype: DType) -> CodedTensor:
+        sketch = Sketch.of([to_float32(content, dtype.name)])
+        coding = TableCoding(fit_codebook(sketch, self.config, dtype=dtype.name), dtype)
+        coded = coding.code(content.data, 0, None)
 
         def restore() -> Floats:
-            raw = dequantize(found.codes, table, 4, found.exceptions, exact)
-            return to_float32(raw, "float32")
+            return to_float32(coding.restore(coded, 0, coded.codes.size), dtype.name)
 
-        return CodedTensor(found.codes, restore, codebook.levels)
+        return CodedTensor(coded.codes, restore, coding.levels)
 
 
 @dataclass(frozen=True)
@@ -357,11 +352,4 @@ def _scales(values: dict[str, Floats], groups: dict[str, str]) -> dict[str, floa
     members: dict[str, list[Floats]] = defaultdict(list)
     for path, floats in values.items():
         members[groups[path]].append(floats)
-    return {group: Scale.of(_sketch(parts)).rms for group, parts in members.items()}
-
-
-def _sketch(parts: list[Floats]) -> Sketch:
-    sketch = Sketch()
-    for values in parts:
-        sketch.add(values)
-    return sketch
+    return {group: Scale.of(Sketch.of(parts)).rms for group, parts in members.items()}

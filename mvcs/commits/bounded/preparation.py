@@ -17,9 +17,10 @@ from mvcs.commits.leaves.stored_tree import BoundedLeaves, ExactLeaves
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.plan.treatments import MomentKinds, MomentTiers
 from mvcs.commits.quantizers.chosen import Codings, MomentCodings
-from mvcs.commits.quantizers.published.code_tables import importance_of
+from mvcs.commits.quantizers.leaf_values import first_moments
 from mvcs.commits.request import ALL, Mechanisms
 from mvcs.history import Revision
+from mvcs.inshrinkerator import importance_of
 from mvcs.objects import Path
 from mvcs.quantize import WIDE_DTYPE, LatticeConfig, MomentsConfig, QuantizerConfig, out_of_range
 from mvcs.store import ObjectWriter
@@ -67,7 +68,7 @@ class Preparation:
         config = replace(config, moments=tiers.shared)
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
-        scores = importance_of(anatomy, config, self.importance)
+        scores = importance_of(config, self.importance, first_moments(anatomy))
         codings = Codings(config, parents, moments, scores, self.parts)
         outside = self._prepared(codings)
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)

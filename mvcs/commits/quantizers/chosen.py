@@ -14,7 +14,7 @@ from mvcs.commits.before.parent import ParentCodes
 from mvcs.commits.leaves.coded_tensor import GivenLeaf
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
 from mvcs.commits.quantizers.leaf_values import LeafValues, scales
-from mvcs.commits.quantizers.published.code_tables import Importance, Tables
+from mvcs.inshrinkerator import Importance, TableCoding, TableQuantizer
 from mvcs.objects import (
     STEPS_PER_OCTAVE,
     Absent,
@@ -43,7 +43,6 @@ from mvcs.quantize import (
     RestoredTensor,
     RootCoding,
     RootSums,
-    TableCoding,
     finest_step,
     from_float32,
     lattice_step,
@@ -166,7 +165,7 @@ class Codings:
     _followed: Mapping[Path, tuple[CapturedLeaf, Leaf | None]] = field(default_factory=dict)
     _scales: dict[Path, float] = field(default_factory=dict)
     _coarsest: dict[str, int] = field(default_factory=dict)
-    _tables: Tables | None = None
+    _tables: TableQuantizer | None = None
 
     def prepare(
         self, weights: Iterable[tuple[CapturedLeaf, Leaf | None]], before: Commit | None = None
@@ -184,7 +183,7 @@ class Codings:
             self.types = LayerTypes.of(weighed, before)
             self._scales = {one.leaf.path: one.scale.rms for one in weighed}
         if isinstance(config, KMeansConfig):
-            self._tables = Tables(config, self.importance, self.types)
+            self._tables = TableQuantizer(config, self.importance, self.types.__getitem__)
             self._tables.prepare(leaf for leaf, _ in found)
         elif isinstance(config, LatticeConfig) and shares:
             self.steps = self._steps(config, found)

@@ -1,14 +1,15 @@
 """The values of a leaf for quantizers to look at: all of them, chunk by chunk, or a sketch."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint import CapturedLeaf, Parameter
+from mvcs.checkpoint import CapturedLeaf, Parameter, Role
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.commits.plan.treatments import FIRST_MOMENT, MOMENTUM
 from mvcs.objects import Path, element_count
 from mvcs.quantize import Floats, Scale, Sketch, sample_of, to_float32
 
@@ -44,7 +45,10 @@ def scales(leaves: Sequence[CapturedLeaf]) -> list[Scale]:
     ]
     scale_of_few = iter(Scale.of_few(few))
     pairs = zip(leaves, is_few, strict=True)
-    return [next(scale_of_few) if found else Scale.of(sketched(leaf, _sample)) for leaf, found in pairs]
+    return [
+        next(scale_of_few) if found else Scale.of(Sketch.of(map(_sample, LeafValues(leaf))))
+        for leaf, found in pairs
+    ]
 
 
 def _sample(values: Floats) -> Floats:
@@ -54,14 +58,6 @@ def _sample(values: Floats) -> Floats:
         return values
     runs = values[: values.size // _RUN * _RUN].reshape(-1, _RUN)
     return np.ascontiguousarray(runs[::skipped])
-
-
-def sketched(leaf: CapturedLeaf, taken: Callable[[Floats], Floats] = lambda values: values) -> Sketch:
-    """Return the sketch of a tensor, or of what is taken of each chunk."""
-    sketch = Sketch()
-    for values in LeafValues(leaf):
-        sketch.add(taken(values))
-    return sketch
 
 
 def squared_gradients(anatomy: Anatomy) -> dict[Path, float]:
@@ -77,6 +73,17 @@ def squared_gradients(anatomy: Anatomy) -> dict[Path, float]:
         if parameter.weight is not None and value is not None:
             found[leaves[parameter.weight].path] = value
     return found
+
+
+def first_moments(anatomy: Anatomy) -> Iterator[tuple[Path, CapturedLeaf]]:
+    """Yield the first moment of each weight that an optimizer keeps one of, by the weight's path."""
+    leaves = anatomy.captured.leaves
+    for one in anatomy.parameters:
+        moment = one.leaves.get(FIRST_MOMENT, one.leaves.get(MOMENTUM))
+        if one.weight is None or moment is None or anatomy.roles[one.weight] is not Role.WEIGHT:
+            continue
+        if leaves[moment].dtype.quantizable:
+            yield leaves[one.weight].path, leaves[moment]
 
 
 def filled(known: Mapping[Path, float], paths: Sequence[Path]) -> dict[Path, float]:

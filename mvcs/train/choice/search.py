@@ -18,6 +18,7 @@ from torch import nn
 from mvcs.checkpoint import MODEL, CapturedLeaf
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import EvaluationError, MvcsError, UsageError, real, some_of, whole
+from mvcs.inshrinkerator import CubeOutcome
 from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, Path, element_count, path_text
 from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
@@ -26,7 +27,6 @@ from mvcs.search import (
     Attempt,
     Baseline,
     Bound,
-    CubeOutcome,
     Evaluation,
     ForgottenGoal,
     Goal,

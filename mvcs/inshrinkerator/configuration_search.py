@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mvcs.errors import UsageError
-from mvcs.search.early_verdict import Verdict
+from mvcs.search import Verdict
 
 Place = tuple[int, ...]
 

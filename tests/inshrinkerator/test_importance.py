@@ -15,8 +15,9 @@ from torch import nn
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.quantizers.published.code_tables import Tables, importance_of
+from mvcs.commits.quantizers.leaf_values import first_moments
 from mvcs.errors import UsageError
+from mvcs.inshrinkerator.quantizer import TableQuantizer, importance_of
 from mvcs.quantize import KMeansConfig
 
 PRUNING = KMeansConfig(bins=8, prune=0.3, metric="momentum")
@@ -59,7 +60,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, An
 
 def scores_of(state: dict[str, Any], config: KMeansConfig = PRUNING, given: Any = None) -> dict[str, Any]:
     captured = capture_state(state)
-    found = importance_of(Anatomy(captured), config, given or {})
+    found = importance_of(config, given or {}, first_moments(Anatomy(captured)))
     scores = {leaf.path: found.scores(leaf) for leaf in captured.leaves if leaf.path[0] == "model"}
     return {str(path[1]): score(0) for path, score in scores.items() if score is not None}
 
@@ -203,7 +204,7 @@ def test_odd_scores_disturb_nothing(pairs: list[tuple[float, float]]):
     state = {"w": torch.from_numpy(weights.copy()).reshape(1, -1)}
     config = KMeansConfig(4, prune=0.3, protect=0.1, metric="sensitivity")
     captured = capture_state(state)
-    tables = Tables(config, importance_of(Anatomy(captured), config, {"w": scores}))
+    tables = TableQuantizer(config, importance_of(config, {"w": scores}))
     (leaf,) = captured.leaves
     tables.prepare([leaf])
     coding = tables.coding(leaf)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
+from mvcs.inshrinkerator.configuration_search import CubeSearch, TableCube, TableSetting
 from mvcs.search.early_verdict import Verdict
-from mvcs.search.published.cube_search import CubeSearch, TableCube, TableSetting
 
 EPSILON = 0.01
 CUBE = TableCube()

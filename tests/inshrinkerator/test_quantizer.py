@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mvcs.errors import CorruptionError
+from mvcs.inshrinkerator.quantizer import Codebook, fit_codebook, quantize
 from mvcs.quantize import (
     QuantizerConfig,
     Sketch,
     dequantize,
-    fit_codebook,
     from_float32,
     measure_errors,
-    quantize,
     to_float32,
 )
-from mvcs.quantize.published.code_tables import Codebook
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
@@ -30,16 +28,17 @@ def weights(count=20_000, seed=0):
 
 def through(raw, dtype, config):
     """Quantize a tensor alone and restore it: values, codebook, codes and exceptions, restored bytes."""
-    values, sketch = to_float32(raw, dtype), Sketch()
-    sketch.add(values)
+    values = to_float32(raw, dtype)
+    sketch = Sketch.of([values])
     low = sketch.magnitude_quantile(config.prune, "low")
     high = sketch.magnitude_quantile(config.protect, "high")
     codebook = fit_codebook(sketch, config, dtype=dtype, prune_below=low, protect_above=high)
     quantized = quantize(values, codebook, low, high)
     width = WIDTHS[dtype]
-    exact = np.frombuffer(raw, f"<u{width}")[quantized.exceptions].tobytes()
+    positions = quantized.exceptions
+    exceptions = positions.astype("<u4").tobytes() + np.frombuffer(raw, f"<u{width}")[positions].tobytes()
     table = codebook.table_bytes(dtype)
-    return values, codebook, quantized, dequantize(quantized.codes, table, width, quantized.exceptions, exact)
+    return values, codebook, quantized, dequantize(quantized.codes, table, width, exceptions)
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
@@ -173,12 +172,12 @@ TABLE = np.array([1, 2], "<f4").tobytes()
 )
 def test_codes_and_exceptions_that_disagree_are_corruption(codes, positions, exact):
     with pytest.raises(CorruptionError):
-        dequantize(bytes(codes), TABLE, 4, np.array(positions, np.uint32), exact)
+        dequantize(bytes(codes), TABLE, 4, np.array(positions, "<u4").tobytes() + exact)
 
 
 def test_a_broken_table_is_corruption():
     with pytest.raises(CorruptionError):
-        dequantize(b"", TABLE[:-1], 4, np.array([], np.uint32), b"")
+        dequantize(b"", TABLE[:-1], 4, b"")
 
 
 def test_the_same_table_whatever_the_order_of_values():

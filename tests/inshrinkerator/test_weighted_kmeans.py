@@ -1,13 +1,11 @@
 """Random k-means++ is what was published, and no better than the optimum."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.errors import UsageError
-from mvcs.quantize import KMeansConfig, LatticeConfig, Sketch, fit_codebook, measure_errors
-from mvcs.quantize.published.code_tables import kmeans_plus_plus
+from mvcs.inshrinkerator.quantizer import fit_codebook, kmeans_plus_plus
+from mvcs.quantize import KMeansConfig, Sketch, measure_errors
 from tests.reference.kmeans import kmeans, partition_cost
 
 
@@ -29,9 +27,7 @@ def test_clusters_are_never_better_than_the_best(numbers, k, data, seed):
 
 
 def table(config, values):
-    sketch = Sketch()
-    sketch.add(values)
-    return fit_codebook(sketch, config, dtype="float32").table
+    return fit_codebook(Sketch.of([values]), config, dtype="float32").table
 
 
 def error(values, levels):
@@ -48,8 +44,3 @@ def test_random_tables_are_repeatable_and_near_the_best():
         error(values, table(KMeansConfig(16, init="++", seed=seed), values)) for seed in range(5)
     ]
     assert all(exact * 0.999 <= found < exact * 1.6 for found in random)
-
-
-def test_a_table_is_not_fitted_by_a_lattice():
-    with pytest.raises(UsageError, match="lattice"):
-        fit_codebook(Sketch(), LatticeConfig(), dtype="float32")

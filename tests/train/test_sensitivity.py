@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from mvcs.errors import UsageError
-from mvcs.train.choice.published.cube_chooser import NEWEST, Sensitivity
+from mvcs.train.sensitivity import NEWEST, Sensitivity
 
 STEPS = 5
 

@@ -1,1 +1,0 @@
-"""What settings of the published method would take and restore."""

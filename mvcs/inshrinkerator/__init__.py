@@ -1,0 +1,5 @@
+"""Inshrinkerator (SoCC 2024): its quantizer, and the search for its configuration."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,531 @@
+"""The quantizer (Inshrinkerator, section 4): some weights are kept, some pruned, the rest codes of a table.
+
+Weights are ranked (4.1) and parted by thresholds of their layer type (4.2), which sketches give (4.3,
+`mvcs.quantize`). Each tensor's table is found by weighted k-means (4.4). Averages of gradients for the
+ranking (4.5) are those of `mvcs.train.sensitivity`.
+What differs from the paper stands in docs/design/007-published-search.md.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import mvcs_native
+from mvcs.checkpoint import CapturedLeaf, is_embedding, layer_type, path_components
+from mvcs.errors import UsageError
+from mvcs.objects import DType, Path, chunk_elements, element_count
+from mvcs.quantize import (
+    MAX_BINS,
+    Coded,
+    Floats,
+    KMeansConfig,
+    LatticeContext,
+    QuantizerConfig,
+    Sketch,
+    dequantize,
+    from_float32,
+    to_float32,
+)
+
+Bytes = NDArray[np.uint8]
+Points = NDArray[np.float64]
+Positions = NDArray[np.uint32]
+Scores = Callable[[int], Floats]
+
+MAX_ROUNDS = 100
+_SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+_OUTER = 3  # keys before a weight's own name: a file, a part of the run
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Gives the scores of weights, chunk by chunk (section 4.1).
+
+    Attributes:
+        moments: the first moment of a weight, by the weight's path.
+        given: scores of a weight, larger ones more important, by its name in the model.
+    """
+
+    moments: Mapping[Path, CapturedLeaf] = field(default_factory=dict)
+    given: Mapping[str, ArrayLike] = field(default_factory=dict)
+
+    def scores(self, leaf: CapturedLeaf) -> Scores | None:
+        """Return a function that gives the scores of a chunk by its number; None where none are known.
+
+        The score of a moment m is |m * w|: the optimizer's own average of gradients for the gradient.
+        """
+        moment = self.moments.get(leaf.path)
+        if moment is not None:
+            return _products(leaf, moment)
+        found = next((self.given[name] for name in _names(leaf.path) if name in self.given), None)
+        return None if found is None else _handed_in(leaf, found)
+
+
+def importance_of(
+    config: QuantizerConfig,
+    given: Mapping[str, ArrayLike],
+    moments: Iterable[tuple[Path, CapturedLeaf]] = (),
+) -> Importance:
+    """Return the scores that settings ask for.
+
+    Args:
+        config: the settings; those of a lattice ask for none.
+        given: scores that were handed in, by a weight's name in the model.
+        moments: the first moment of each weight, by the weight's path; read where it is asked for.
+
+    Raises:
+        UsageError: they have to be handed in, and are not.
+    """
+    score = config.score if isinstance(config, KMeansConfig) else None
+    if score == "sensitivity" and not given:
+        raise UsageError(
+            "pruning or protecting by sensitivity needs scores of the weights",
+            hint="hand them in as importance=, or use momentum",
+        )
+    if score == "momentum":
+        return Importance(moments=dict(moments))
+    return Importance(given=given) if score else Importance()
+
+
+def _products(leaf: CapturedLeaf, moment: CapturedLeaf) -> Scores:
+    def scores(index: int) -> Floats:
+        first = _part(moment, leaf, index)
+        with np.errstate(all="ignore"):
+            found: Floats = np.abs(first * _part(leaf, leaf, index))
+        return found
+
+    return scores
+
+
+def _part(of: CapturedLeaf, leaf: CapturedLeaf, index: int) -> Floats:
+    """Return the values of a tensor in a chunk of another one's grid."""
+    run, width = chunk_elements(leaf.dtype), of.dtype.itemsize
+    return to_float32(of.source.part(index * run * width, run * width), of.dtype.name)
+
+
+def _handed_in(leaf: CapturedLeaf, found: ArrayLike) -> Scores | None:
+    values, run = np.asarray(found), chunk_elements(leaf.dtype)
+    if values.size != element_count(leaf.shape) or not np.issubdtype(values.dtype, np.floating):
+        return None
+    flat = values.reshape(-1)
+
+    def scores(index: int) -> Floats:
+        found: Floats = np.abs(flat[index * run : (index + 1) * run].astype(np.float32))
+        return found
+
+    return scores
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Yield what a weight may be called: its path less the keys before its name in the model, in turn."""
+    yield from (".".join(path_components(path[skipped:])) for skipped in range(min(_OUTER, len(path))))
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What is pruned and what is kept exactly of the weights of one layer type, by magnitude and by score.
+
+    The partition of section 4.2; a share of 0 has no threshold.
+    """
+
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+    score_below: float = 0.0
+    score_above: float = math.inf
+
+    @property
+    def scored(self) -> bool:
+        """Whether scores are looked at."""
+        return self.score_below > 0 or self.score_above < math.inf
+
+
+@dataclass
+class TableQuantizer:
+    """Makes the codings of the weights of one commit.
+
+    Attributes:
+        config: the settings.
+        importance: gives scores, where the settings ask for some.
+        type_of: gives the layer type of a weight, whose thresholds it shares.
+        thresholds: of each layer type, once `prepare` has seen all weights.
+    """
+
+    config: KMeansConfig
+    importance: Importance
+    type_of: Callable[[CapturedLeaf], str] = lambda leaf: layer_type(leaf.path, leaf.shape)
+    thresholds: dict[str, Thresholds] = field(default_factory=dict)
+
+    def prepare(self, leaves: Iterable[CapturedLeaf]) -> None:
+        """Look at all weights for the thresholds of their layer types."""
+        if not self.config.prunes_or_protects:
+            return
+        kinds: dict[str, list[CapturedLeaf]] = defaultdict(list)
+        for leaf in leaves:
+            kinds[self.type_of(leaf)].append(leaf)
+        self.thresholds = {kind: self._partition(found) for kind, found in kinds.items()}
+
+    def coding(self, leaf: CapturedLeaf) -> "TableCoding":
+        """Return the coding of one weight."""
+        return self._fitted(leaf, self._config(leaf), self._thresholds(leaf))
+
+    def finer(self, leaf: CapturedLeaf, coding: "TableCoding") -> "TableCoding | None":
+        """Return a coding that prunes nothing, or one with twice as many values; None where none has more."""
+        thresholds = replace(self._thresholds(leaf), prune_below=0.0, score_below=0.0)
+        bins = coding.bins if coding.codebook.zero is not None else min(2 * coding.bins, MAX_BINS)
+        if coding.codebook.zero is None and coding.bins == MAX_BINS:
+            return None
+        return self._fitted(leaf, replace(self._config(leaf), bins=bins), thresholds)
+
+    def _fitted(self, leaf: CapturedLeaf, config: KMeansConfig, thresholds: Thresholds) -> "TableCoding":
+        below, above = thresholds.prune_below, thresholds.protect_above
+        scores = self.importance.scores(leaf) if thresholds.scored else None
+        if scores is None:
+            seen, name = Sketch.of(_values(leaf)), leaf.dtype.name
+            codebook = fit_codebook(seen, config, dtype=name, prune_below=below, protect_above=above)
+            return TableCoding(codebook, leaf.dtype, below, above, bins=config.bins)
+        seen, prunes = _left_over(leaf, thresholds, scores), max(below, thresholds.score_below) > 0
+        codebook = fit_codebook(seen, config, dtype=leaf.dtype.name, prunes=prunes)
+
+        def scored(index: int) -> ScoredValues:
+            return ScoredValues(scores(index), thresholds.score_below, thresholds.score_above)
+
+        return TableCoding(codebook, leaf.dtype, below, above, scored, config.bins)
+
+    def _thresholds(self, leaf: CapturedLeaf) -> Thresholds:
+        return self.thresholds.get(self.type_of(leaf), Thresholds())
+
+    def _config(self, leaf: CapturedLeaf) -> KMeansConfig:
+        bins = self.config.embedding_bins
+        if bins is None or not is_embedding(leaf.path, leaf.shape):
+            return self.config
+        return replace(self.config, bins=bins, prune=0.0)
+
+    def _partition(self, leaves: list[CapturedLeaf]) -> Thresholds:
+        """Return thresholds at the quantiles of magnitudes and scores over a layer type."""
+        config = self._config(leaves[0])
+        magnitudes = Sketch.of(values for leaf in leaves for values in _values(leaf))
+        scores = self._scores(leaves) if config.score else None
+        by_score = scores and config.metric != "magnitude"
+        halves = scores and config.protects_by != "magnitude"
+        kept = config.protect / 2 if halves else config.protect
+        return Thresholds(
+            0.0 if by_score else _lowest(magnitudes, config.prune),
+            _highest(magnitudes, kept),
+            _lowest(scores, config.prune) if scores and by_score else 0.0,
+            _highest(scores, kept) if scores and halves else math.inf,
+        )
+
+    def _scores(self, leaves: list[CapturedLeaf]) -> Sketch | None:
+        """Return the sketch of the scores of a layer type; None where some tensor has none."""
+        sketch = Sketch()
+        for leaf in leaves:
+            scores = self.importance.scores(leaf)
+            if scores is None:
+                return None
+            for index in range(-(-element_count(leaf.shape) // chunk_elements(leaf.dtype))):
+                sketch.add(scores(index))
+        return sketch
+
+
+def _left_over(leaf: CapturedLeaf, thresholds: Thresholds, scores: Scores) -> Sketch:
+    """Return the sketch of the values that are neither pruned nor kept exactly."""
+    sketch = Sketch()
+    for index, values in enumerate(_values(leaf)):
+        magnitudes, found = np.abs(values), scores(index)
+        left = (magnitudes >= thresholds.prune_below) & (magnitudes <= thresholds.protect_above)
+        left &= ~((found < thresholds.score_below) | (found > thresholds.score_above))
+        sketch.add(values[left])
+    return sketch
+
+
+def _values(leaf: CapturedLeaf) -> Iterator[Floats]:
+    """Yield the chunks of a tensor as float32."""
+    return (to_float32(part, leaf.dtype.name) for part in leaf.views())
+
+
+def _lowest(sketch: Sketch, share: float) -> float:
+    return sketch.magnitude_quantile(share, "low") if share else 0.0
+
+
+def _highest(sketch: Sketch, share: float) -> float:
+    return sketch.magnitude_quantile(share, "high") if share else math.inf
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """The value of each code.
+
+    Attributes:
+        table: float32 [levels], ascending, distinct, each a value of the restored element type.
+        zero: the code of the value 0.0 that pruned values get, or None where nothing is pruned.
+    """
+
+    table: Floats
+    zero: int | None = None
+
+    @property
+    def exception(self) -> int:
+        """The code that marks an exception: one more than the largest code of a value."""
+        return int(self.table.size)
+
+    @property
+    def levels(self) -> int:
+        """Number of different codes, the mark of exceptions included."""
+        return int(self.table.size) + 1
+
+    def table_bytes(self, dtype: str) -> bytes:
+        """Return the table as it stands in a tensor object: little-endian elements of the restored type."""
+        return from_float32(self.table, dtype)
+
+
+def fit_codebook(
+    sketch: Sketch,
+    config: KMeansConfig,
+    *,
+    dtype: str,
+    prune_below: float = 0.0,
+    protect_above: float = math.inf,
+    prunes: bool = False,
+) -> Codebook:
+    """Fit a table to one tensor: exact one-dimensional k-means on its sketch, in value space.
+
+    Follows section 4.4 and algorithm 2, with the exact optimum for weighted k-means++.
+    Magnitudes below `prune_below` are left to a level of 0.0, those above `protect_above` to exceptions.
+    A tensor of no more distinct values than bins, at most two in a sketch bucket, gets a table of just these.
+
+    Args:
+        sketch: of the tensor's values as float32.
+        config: bins, sigma, and where k-means starts.
+        dtype: the element type the tensor is restored to.
+        prune_below: magnitude threshold, usually of the tensor's whole layer type.
+        protect_above: magnitude threshold, likewise.
+        prunes: values that the sketch has not seen get a level of 0.0 too.
+    """
+    points, counts = _kept(*sketch.extremes(), prune_below, protect_above)
+    if points.size > config.bins:
+        points, counts = _kept(*sketch.points(), prune_below, protect_above)
+    weights = _weights(points, counts, config.sigma)
+    if config.init == "++":
+        starts = kmeans_plus_plus(points, weights, config.bins, config.seed)
+    else:
+        starts = mvcs_native.kmeans(points, weights, config.bins)
+    centers = _centers(points, weights, starts)
+    prunes = prunes or prune_below > 0
+    table = _restorable(np.append(centers, 0.0) if prunes else centers, dtype)
+    return Codebook(table, int(np.searchsorted(table, 0.0)) if prunes else None)
+
+
+def _kept(
+    points: Points, counts: NDArray[np.uint64], prune_below: float, protect_above: float
+) -> tuple[Points, NDArray[np.uint64]]:
+    magnitudes = np.abs(points)
+    kept = (magnitudes >= prune_below) & (magnitudes <= protect_above)
+    return points[kept], counts[kept]
+
+
+def _weights(points: Points, counts: NDArray[np.uint64], sigma: float | None) -> Points:
+    """Weigh points by count, or with sigma by counts and magnitudes, each normalized to a sum of 1."""
+    frequency = counts.astype(np.float64)
+    if sigma is None:
+        return frequency
+    magnitude = np.abs(points)
+    total = math.fsum(magnitude) or 1.0
+    return sigma * (frequency / (math.fsum(frequency) or 1.0)) + (1 - sigma) * (magnitude / total)
+
+
+def _centers(points: Points, weights: Points, starts: NDArray[np.uint32]) -> Points:
+    """Return the weighted mean of each cluster; exact sums, so that no summation order shows in a table."""
+    ends = np.append(starts[1:], points.size)
+    clusters = (
+        [slice(int(start), int(end)) for start, end in zip(starts, ends, strict=True)] if points.size else []
+    )
+    return np.array([_mean(points[cluster], weights[cluster]) for cluster in clusters], np.float64)
+
+
+def _mean(points: Points, weights: Points) -> float:
+    if points.size == 1:
+        return float(points[0])
+    total = math.fsum(weights)
+    return math.fsum(points * weights) / total if total > 0 else float(points[0])
+
+
+def _restorable(centers: Points, dtype: str) -> Floats:
+    """Round to values of the restored type; equal ones, and the two zeros, become one."""
+    rounded = to_float32(from_float32(centers.astype(np.float32), dtype), dtype)
+    return np.unique(rounded + np.float32(0.0))
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The codes of a run of values.
+
+    Attributes:
+        codes: uint8 [n]; the codebook's `exception` marks a value that is kept exactly.
+        exceptions: uint32, ascending positions of those values.
+    """
+
+    codes: Bytes
+    exceptions: Positions
+
+
+@dataclass(frozen=True)
+class ScoredValues:
+    """How important the values of a run are, beside their magnitudes.
+
+    Attributes:
+        scores: float32 [n], not negative; a NaN is neither pruned nor kept.
+        prune_below: what has a smaller score gets the zero level.
+        protect_above: what has a larger one is an exception.
+    """
+
+    scores: Floats
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+
+
+def quantize(
+    values: Floats,
+    codebook: Codebook,
+    prune_below: float,
+    protect_above: float,
+    scored: ScoredValues | None = None,
+) -> Quantized:
+    """Give every value the code of the nearest table value, the lower one of two equally near.
+
+    Magnitudes below `prune_below` get the zero level. Exceptions are the magnitudes above `protect_above`,
+    infinities, NaNs and subnormals, and everything where the table is empty.
+
+    Args:
+        values: float32 [n], at most 2^32 of them.
+        codebook: the tensor's table.
+        prune_below: magnitude threshold; has no effect without a zero level.
+        protect_above: magnitude threshold.
+        scored: further thresholds, on something else than magnitudes.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    codes = mvcs_native.empty(flat.size, np.uint8)
+    mvcs_native.assign(flat, _bounds(codebook.table), codes)
+    magnitudes = np.abs(flat)
+    if codebook.zero is not None:
+        codes[magnitudes < prune_below] = codebook.zero
+        if scored is not None:
+            codes[scored.scores < scored.prune_below] = codebook.zero
+    kept = (magnitudes <= protect_above) & (magnitudes < np.inf)
+    kept &= (magnitudes >= _SMALLEST_NORMAL) | (magnitudes == 0)
+    if scored is not None:
+        kept &= ~(scored.scores > scored.protect_above)
+    exceptions = np.flatnonzero(~kept if codebook.table.size else np.ones(flat.size, np.bool_)).astype(
+        np.uint32
+    )
+    codes[exceptions] = codebook.exception
+    return Quantized(codes, exceptions)
+
+
+def _bounds(table: Floats) -> Floats:
+    """Return the largest float32 that is nearer to the lower of two neighbours, or equally near."""
+    middles = (table[:-1].astype(np.float64) + table[1:].astype(np.float64)) / 2
+    bounds = middles.astype(np.float32)
+    above = bounds.astype(np.float64) > middles
+    bounds[above] = np.nextafter(bounds[above], np.float32(-np.inf))
+    return bounds
+
+
+@dataclass(frozen=True)
+class TableCoding:
+    """A value becomes the code of the nearest in a table; large ones are kept exactly, small ones pruned.
+
+    Attributes:
+        codebook: the table.
+        dtype: element type of the tensor.
+        prune_below: magnitude below which a value becomes zero.
+        protect_above: magnitude above which a value is kept.
+        scored: gives further scores of a chunk, and their thresholds, by its number.
+        bins: how many values were asked for; a table has fewer where some come out equal.
+    """
+
+    codebook: Codebook
+    dtype: DType
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+    scored: Callable[[int], ScoredValues] | None = None
+    bins: int = 0
+    width: int = field(default=1, init=False)
+
+    @property
+    def parameters(self) -> bytes:
+        """The table."""
+        return self.codebook.table_bytes(self.dtype.name)
+
+    @property
+    def levels(self) -> int:
+        """Codes of values, and the mark of an exception."""
+        return self.codebook.levels
+
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
+        """Quantize one chunk."""
+        values = to_float32(part, self.dtype.name)
+        scored = None if self.scored is None else self.scored(index)
+        found = quantize(values, self.codebook, self.prune_below, self.protect_above, scored)
+        elements = np.frombuffer(part, f"<u{self.dtype.itemsize}")
+        marked = found.exceptions
+        raw = marked.astype("<u4").tobytes() + elements[marked].tobytes() if marked.size else b""
+        return Coded(found.codes, raw)
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - all chunks are alike
+        """Return the elements of a coded chunk."""
+        return dequantize(coded.codes, self.parameters, self.dtype.itemsize, coded.exceptions)
+
+
+def kmeans_plus_plus(points: Points, weights: Points, k: int, seed: int) -> NDArray[np.uint32]:
+    """Return the first index of each of at most min(k, n) clusters.
+
+    Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding" (2007), weighted as in
+    algorithm 3; then Lloyd's iteration until nothing moves, 100 rounds at most.
+
+    Args:
+        points: float64 [n], ascending.
+        weights: float64 [n], not negative.
+        k: most clusters.
+        seed: of the random centers.
+    """
+    if points.size == 0:
+        return np.zeros(0, np.uint32)
+    centers = _seeded(points, weights, min(k, points.size), np.random.default_rng(seed))
+    starts = _starts(points, centers)
+    for _ in range(MAX_ROUNDS):
+        centers = _means(points, weights, starts)
+        moved = _starts(points, centers)
+        if np.array_equal(moved, starts):
+            break
+        starts = moved
+    return starts
+
+
+def _seeded(points: Points, weights: Points, k: int, random: np.random.Generator) -> Points:
+    """Draw centers one by one, each with a chance in proportion to weight times squared distance."""
+    distances, chosen = np.ones(points.size), []
+    for _ in range(k):
+        chances = np.cumsum(weights * distances)
+        if not chances[-1] > 0:
+            break
+        drawn = int(np.searchsorted(chances, random.random() * chances[-1], side="right"))
+        chosen.append(points[min(drawn, points.size - 1)])
+        apart = np.square(points - chosen[-1])
+        distances = np.minimum(distances, apart) if len(chosen) > 1 else apart
+    return np.unique(chosen or points[:1])
+
+
+def _starts(points: Points, centers: Points) -> NDArray[np.uint32]:
+    """Cut the points where the nearest center changes; centers without points are dropped."""
+    nearest = np.searchsorted((centers[:-1] + centers[1:]) / 2, points)
+    return np.flatnonzero(np.append(True, nearest[1:] != nearest[:-1])).astype(np.uint32)
+
+
+def _means(points: Points, weights: Points, starts: NDArray[np.uint32]) -> Points:
+    totals = np.add.reduceat(weights, starts)
+    sums = np.add.reduceat(points * weights, starts)
+    return np.where(totals > 0, sums / np.where(totals > 0, totals, 1), points[starts])

@@ -1,1 +1,0 @@
-"""The tables of the published method: their values, and codes of them."""
