@@ -7,7 +7,6 @@ import pathlib
 import re
 import stat
 from collections.abc import Iterator
-from typing import IO
 
 from mvcs.delta import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
@@ -45,22 +44,29 @@ class LocalBackend(Backend):
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
-        with _translated("read", self.root / name), _opened(self.root / name) as file:
-            size = os.fstat(file.fileno()).st_size
-            start = offset if offset >= 0 else max(0, size + offset)
-            available = max(0, size - start)
-            if length is not None and length > available:
-                raise StorageError(f"'{name}' ended after {available} of {length} bytes")
-            file.seek(min(start, size))
-            data = file.read(available if length is None else length)
+        path = self.root / name
+        with _translated("read", path):
+            descriptor, size = _opened(path)
+            try:
+                start = offset if offset >= 0 else max(0, size + offset)
+                available = max(0, size - start)
+                if length is not None and length > available:
+                    raise StorageError(f"'{name}' ended after {available} of {length} bytes")
+                data = _bytes_at(descriptor, start, available if length is None else length)
+            finally:
+                os.close(descriptor)
         if length is not None and len(data) != length:
             raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
         return data
 
     def head(self, name: str, length: int) -> bytes:
         """See `Backend.head`."""
-        with _translated("read", self.root / name), _opened(self.root / name) as file:
-            return file.read(length)
+        with _translated("read", self.root / name):
+            descriptor, _ = _opened(self.root / name)
+            try:
+                return _bytes_at(descriptor, 0, length)
+            finally:
+                os.close(descriptor)
 
     def create(self, name: str, data: bytes) -> None:
         """See `Backend.create`."""
@@ -325,14 +331,26 @@ class _StagedFile(Staged):
             raise
 
 
-def _opened(path: pathlib.Path) -> IO[bytes]:
-    """Open a file to read; a pipe or a device in its place would make us wait for ever."""
+def _opened(path: pathlib.Path) -> tuple[int, int]:
+    """Open a file to read; return its descriptor and size.
+
+    A pipe or a device in its place would make us wait for ever.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
         odd = OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise StorageError(f"'{path}' is not a file", hint=ODD_HINT) from odd
-    return os.fdopen(descriptor, "rb")
+    return descriptor, found.st_size
+
+
+def _bytes_at(descriptor: int, start: int, count: int) -> bytes:
+    """Return `count` bytes of a file from `start` on, fewer where it ends; a file object takes longer."""
+    data = os.pread(descriptor, count, start)
+    while 0 < len(data) < count and (more := os.pread(descriptor, count - len(data), start + len(data))):
+        data += more
+    return data
 
 
 def make_folder(folder: pathlib.Path) -> None:

@@ -88,9 +88,9 @@ class Chain:
     bases: Mapping[ChunkPlace, Sequence[Run]]
     depth: int
 
-    def needs(self, link: Located) -> set[ChunkPlace]:
-        """Return the places of the entries that hold the bases of a link."""
-        return {run.place for run in self.bases[link.place]}
+    def needs(self, place: ChunkPlace) -> set[ChunkPlace]:
+        """Return the places of the entries that hold the bases of the link at `place`."""
+        return {run.place for run in self.bases[place]}
 
     def way_down(self, located: Located) -> list[Located]:
         """Return an object of the chain, what it is stored near, what that is near, down to a snapshot."""
@@ -129,12 +129,12 @@ class Chain:
     @cached_property
     def held_bytes(self) -> int:
         """The most bytes of decoded entries that are needed at once, decoding in the order of `links`."""
-        needs = [self.needs(link) for link in self.links]
-        last = {place: index for index, places in enumerate(needs) for place in places}
         sizes = {link.place: link.placed.entry.raw_bytes for link in self.links}
+        needs = [*map(self.needs, sizes)]
+        last = {place: index for index, places in enumerate(needs) for place in places}
         held = most = 0
-        for index, link in enumerate(self.links):
-            held += sizes[link.place]
+        for index, size in enumerate(sizes.values()):
+            held += size
             most = max(most, held)
             held -= sum(sizes.get(place, 0) for place in needs[index] if last[place] == index)
         return most
@@ -165,19 +165,20 @@ class _Walk:
         stack = [start]
         while stack:
             link = stack[-1]
-            if link.place in self.depths:
+            place = link.place
+            if place in self.depths:
                 stack.pop()
-            elif link.place in self.entered:
-                self._leave(stack.pop())
+            elif place in self.entered:
+                self._leave(stack.pop(), place)
             else:
-                stack += self._enter(link)
+                stack += self._enter(link, place)
 
-    def _enter(self, link: Located) -> list[Located]:
-        self.entered.add(link.place)
+    def _enter(self, link: Located, place: ChunkPlace) -> list[Located]:
+        self.entered.add(place)
         try:
-            self.bases[link.place] = found = self._bases(link)
+            self.bases[place] = found = self._bases(link)
         except (CircleError, NotFoundError):
-            self.gaps.add(link.place)
+            self.gaps.add(place)
             raise
         if len(self.entered) + len(self.links) > MAX_LINKS:
             raise CorruptionError("the bases of an entry do not end")
@@ -208,10 +209,10 @@ class _Walk:
             self.depths[place] = 0
         return place in self.depths
 
-    def _leave(self, link: Located) -> None:
-        self.entered.remove(link.place)
-        depths = (self.depths[run.place] + 1 for run in self.bases[link.place])
-        self.depths[link.place] = max(depths, default=0)
+    def _leave(self, link: Located, place: ChunkPlace) -> None:
+        self.entered.remove(place)
+        depths = (self.depths[run.place] + 1 for run in self.bases[place])
+        self.depths[place] = max(depths, default=0)
         self.links.append(link)
 
 

@@ -64,7 +64,9 @@ class Copies:
         numbers = [self._first.get(key, -1) for key in halves]
         if -1 in numbers:
             return None
-        ends = [*np.flatnonzero(np.diff(numbers) != 1).tolist(), len(numbers) - 1] if numbers else []
+        ends = [len(numbers) - 1] if numbers else []
+        if len(numbers) > 1:
+            ends = [*np.flatnonzero(np.diff(numbers) != 1).tolist(), *ends]
         runs, start = [], 0
         for end in ends:
             runs.append(Run(self._located(numbers[start]), end + 1 - start))

@@ -145,19 +145,20 @@ class DecodedEntries:
 
         What one link alone needs, and no cache has, is overwritten by it.
         """
-        uses = Counter(place for link in chain.links for place in chain.needs(link))
+        uses = Counter(base for link in chain.bases for base in chain.needs(link))
         own: set[ChunkPlace] = set()
         for link in chain.links:
-            needed = chain.needs(link)
-            overwrite = len(needed) == 1 and needed <= own and all(uses[place] == 1 for place in needed)
-            held[link.place] = self._decoded(link, chain, held, overwrite=overwrite)
-            if not self._met_again(link.place, held[link.place]):
-                own.add(link.place)
+            place = link.place
+            needed = chain.needs(place)
+            overwrite = len(needed) == 1 and needed <= own and all(uses[base] == 1 for base in needed)
+            held[place] = self._decoded(link, chain.bases[place], held, overwrite=overwrite)
+            if not self._met_again(place, held[place]):
+                own.add(place)
             yield
-            for place in needed:
-                uses[place] -= 1
-                if not uses[place]:
-                    del held[place]
+            for base in needed:
+                uses[base] -= 1
+                if not uses[base]:
+                    del held[base]
 
     def _is_held(self, place: ChunkPlace, held: dict[ChunkPlace, Content]) -> bool:
         """Tell whether the cache has an entry, which is put in `held` before others drive it out."""
@@ -175,10 +176,10 @@ class DecodedEntries:
         return met
 
     def _decoded(
-        self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content], *, overwrite: bool
+        self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content], *, overwrite: bool
     ) -> Content:
         entry, payload = located.placed.entry, self._payload(located)
-        near = self._near(located, chain.bases[located.place], held) if entry.bases else None
+        near = self._near(located, runs, held) if entry.bases else None
         return decode(
             entry.encoding,
             payload,

@@ -153,7 +153,7 @@ class ObjectStore:
         failed: set[ChunkPlace] = set()
         decoded = self._entries.decode(chain, held)
         for link in chain.links:
-            if chain.needs(link).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
+            if chain.needs(link.place).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
                 continue
             failed.add(link.place)
             yield link

@@ -5,7 +5,7 @@ What stays in memory of decoded entries, and what leaves it, follows from length
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,9 +17,8 @@ from mvcs.objects import Kind, Leaf, ObjectId, QuantizedTensor
 from mvcs.store.backend import Backend
 from mvcs.store.backend.counted import Counted
 from mvcs.store.packs.entry import Entry
-from mvcs.store.reading.chains import Chain
 from mvcs.store.reading.decoded_entries import DecodedEntries
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.restore_cost import RestoreCost
 
@@ -106,14 +105,14 @@ class _UnreadEntries(DecodedEntries):
     tally: _Tally
 
     def _decoded(
-        self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content], *, overwrite: bool
+        self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content], *, overwrite: bool
     ) -> Content:
         entry = located.placed.entry
         self.tally.entries += 1
         self.tally.members += len(entry.members)
         self.tally.decoded[entry.encoding] += entry.raw_bytes
         if not self.tally.skips or not _of_chunks(entry):
-            return super()._decoded(located, chain, held, overwrite=overwrite)
+            return super()._decoded(located, runs, held, overwrite=overwrite)
         cast("Counted", self.backend).count(located.placed.length)
         for base in entry.bases:
             if base.chunk is not None:
