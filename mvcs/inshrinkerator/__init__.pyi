@@ -1,15 +1,29 @@
-from .configuration_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
+from .configuration_search import (
+    AXES,
+    EMBEDDING_AXES,
+    METRICS,
+    ConfigurationCube,
+    ConfigurationOutcome,
+    ConfigurationSearch,
+    Setting,
+    config_of,
+    setting_of,
+)
 from .quantizer import Importance, TableCoding, TableQuantizer, fit_codebook, importance_of
 
 __all__ = [
-    "MAGNITUDE",
-    "CubeOutcome",
-    "CubeSearch",
+    "AXES",
+    "EMBEDDING_AXES",
+    "METRICS",
+    "ConfigurationCube",
+    "ConfigurationOutcome",
+    "ConfigurationSearch",
     "Importance",
+    "Setting",
     "TableCoding",
-    "TableCube",
     "TableQuantizer",
-    "TableSetting",
+    "config_of",
     "fit_codebook",
     "importance_of",
+    "setting_of",
 ]

@@ -14,7 +14,17 @@ from torch import nn
 from mvcs.checkpoint import MODEL
 from mvcs.commits import TableTrial
 from mvcs.errors import UsageError, one_of, whole
-from mvcs.inshrinkerator import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
+from mvcs.inshrinkerator import (
+    AXES,
+    EMBEDDING_AXES,
+    METRICS,
+    ConfigurationCube,
+    ConfigurationOutcome,
+    ConfigurationSearch,
+    Setting,
+    config_of,
+    setting_of,
+)
 from mvcs.quantize import (
     AUTO_TIER,
     USUAL_DEGRADATION,
@@ -40,9 +50,8 @@ _MEASURING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotat
 
 Method = Literal["lattice", "inshrinkerator"]
 
-SIGMA: Final = 0.2  # section 4.4
-EMBEDDING_BINS: Final = (16, 32)  # table 9
-_FINEST = TableSetting(bins=32, prune=0.0, protect=0.01)
+_CUBE: Final = ConfigurationCube(AXES, METRICS)
+_FINEST: Final = _CUBE.at(_CUBE.top)
 
 
 def chooser_of(
@@ -235,7 +244,7 @@ class InshrinkeratorChooser(Chooser):
             self._sensitivity.close()
 
     def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
-        self._cube_search = CubeSearch(most=evaluations)
+        self._search = ConfigurationSearch(_CUBE, evaluations)
 
     def _chosen(self, step: int, state: Mapping[str, Any], trials: Trials) -> Choice:
         scores = self._sensitivity.importance() if self._sensitivity else {}
@@ -248,8 +257,8 @@ class InshrinkeratorChooser(Chooser):
         self._start(trial)
         beside = [(other, other.evaluator.baseline(step, other.own)) for other in others]
 
-        def search(baseline: Baseline) -> CubeOutcome:
-            def judge(setting: TableSetting) -> Verdict:
+        def search(baseline: Baseline) -> ConfigurationOutcome:
+            def judge(setting: Setting) -> Verdict:
                 """Judge all parts by one setting: the worst of them counts, and the first that is refused."""
                 values = trial.values(self._config(setting, scores))
                 verdicts = list[Verdict]()
@@ -259,13 +268,13 @@ class InshrinkeratorChooser(Chooser):
                         return verdicts[-1]
                 return max(verdicts, key=lambda verdict: verdict.degradation)
 
-            def stored(setting: TableSetting) -> int:
+            def stored(setting: Setting) -> int:
                 return trial.stored(self._config(setting, scores))
 
-            return self._cube_search.run(stored, judge, self._budget(perf_counter(), baseline))
+            return self._search.run(stored, judge, self._budget(perf_counter(), baseline))
 
         found = self._measured(model, step, search, lambda: trial.values(self._config(_FINEST, scores)))
-        chosen = found.outcome.chosen if isinstance(found.outcome, CubeOutcome) else None
+        chosen = found.outcome.chosen if isinstance(found.outcome, ConfigurationOutcome) else None
         if chosen is None:
             return self._choice([found], None)
         choice = self._choice([found], self._config(chosen.setting, scores))
@@ -275,27 +284,13 @@ class InshrinkeratorChooser(Chooser):
 
     def _start(self, trial: TableTrial) -> None:
         """Let a model with embeddings have an axis for them, and a resumed run its last setting."""
-        search, before = self._cube_search, trial.before
-        search.cube = TableCube(embedding_bins=EMBEDDING_BINS if trial.has_embeddings else ())
-        if search.last is None and before is not None:
-            metric = MAGNITUDE if before.metric == MAGNITUDE or not before.prune else search.cube.metrics[-1]
-            search.last = TableSetting(
-                before.bins, before.prune, before.protect, metric, before.embedding_bins
-            )
+        search = self._search
+        search.cube = ConfigurationCube(EMBEDDING_AXES if trial.has_embeddings else AXES, METRICS)
+        if search.last is None and trial.before is not None:
+            search.last = setting_of(trial.before)
 
-    def _config(self, setting: TableSetting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
-        """Return the settings of a commit; half of what is protected is so for its score (section 4.2)."""
-        score = "sensitivity" if scores else "momentum"
-        return KMeansConfig(
-            bins=setting.bins,
-            prune=setting.prune,
-            protect=setting.protect,
-            sigma=SIGMA,
-            metric=MAGNITUDE if setting.metric == MAGNITUDE else score,
-            protect_metric=score,
-            embedding_bins=setting.embedding_bins,
-            moments=self._moments,
-        )
+    def _config(self, setting: Setting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
+        return config_of(setting, "sensitivity" if scores else "momentum", self._moments)
 
     def _expect(self, step: int) -> None:
         if self._sensitivity is not None and self._every is not None:

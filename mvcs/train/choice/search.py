@@ -18,7 +18,7 @@ from torch import nn
 from mvcs.checkpoint import MODEL, CapturedLeaf
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import EvaluationError, MvcsError, UsageError, real, some_of, whole
-from mvcs.inshrinkerator import CubeOutcome
+from mvcs.inshrinkerator import ConfigurationOutcome
 from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, Path, element_count, path_text
 from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
@@ -56,7 +56,7 @@ LAST_SECONDS: Final = 10.0
 Schedulers leave 30 seconds and more between SIGTERM and SIGKILL, in which the commit is written as well.
 """
 NO_CANDIDATE: Final = "exact, since no candidate kept the bound"
-Outcome = LatticeOutcome | CubeOutcome
+Outcome = LatticeOutcome | ConfigurationOutcome
 _ENDED = "the run was told to end (SIGTERM)"
 _NO_TIME = f"{_ENDED}, and nothing tells that {LAST_SECONDS:g} seconds are enough to judge a candidate"
 _ONE_TRIED = f"exact, since {_ENDED}, which left time for one candidate"
