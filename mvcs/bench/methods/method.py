@@ -201,6 +201,12 @@ def split(values: NDArray[Any], shapes: Shapes) -> dict[str, NDArray[Any]]:
     return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=False)}
 
 
+def narrowed(values: NDArray[np.floating[Any]]) -> Floats:
+    """Return values as float32; those beyond its range become its ends."""
+    ends = np.finfo(np.float32)
+    return values.clip(ends.min, ends.max).astype(np.float32)
+
+
 def before(state: State | None, kind: str, shapes: Shapes) -> Iterator[tuple[str, NDArray[Any] | None]]:
     """Yield names with what a state knows of each tensor; None where it had none of this name and shape."""
     known = {} if state is None else state.known.get(kind, {})
