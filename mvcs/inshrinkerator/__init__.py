@@ -1,4 +1,4 @@
-"""Inshrinkerator (SoCC 2024): its quantizer, and the search for its configuration."""
+"""Inshrinkerator (SoCC 2024): its quantizer, the search for its configuration, its delta encoder."""
 
 from lazy_loader import attach_stub
 

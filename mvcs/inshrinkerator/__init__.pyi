@@ -9,6 +9,7 @@ from .configuration_search import (
     config_of,
     setting_of,
 )
+from .delta_encoding import huffman, unhuffman
 from .quantizer import Importance, TableCoding, TableQuantizer, fit_codebook, importance_of
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "TableQuantizer",
     "config_of",
     "fit_codebook",
+    "huffman",
     "importance_of",
     "setting_of",
+    "unhuffman",
 ]

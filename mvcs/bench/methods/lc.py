@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.bench.methods.coding import huffman, unhuffman
 from mvcs.bench.methods.method import (
     Floats,
     Method,
@@ -24,6 +23,7 @@ from mvcs.bench.methods.method import (
     narrowed,
     split,
 )
+from mvcs.inshrinkerator import huffman, unhuffman
 
 _MANTISSA = 23
 _EXPONENT = 255

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.bench.methods.coding import compressed, decompressed, huffman, unhuffman
+from mvcs.bench.methods.coding import compressed, decompressed
 from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, before, split
+from mvcs.inshrinkerator import huffman, unhuffman
 
 _BINS = 256
 _WIDEST = 16

@@ -7,28 +7,6 @@ from hypothesis import strategies as st
 
 from mvcs.bench.methods import coding
 
-SYMBOLS = st.lists(st.integers(0, 300), max_size=200).map(lambda found: np.array(found, np.int64))
-
-
-@given(SYMBOLS)
-def test_huffman_codes_give_their_symbols_back(symbols: np.ndarray) -> None:
-    assert np.array_equal(coding.unhuffman(coding.huffman(symbols), symbols.size), symbols)
-
-
-@given(SYMBOLS)
-def test_run_lengths_give_their_symbols_back(symbols: np.ndarray) -> None:
-    assert np.array_equal(coding.unruns(coding.runs(symbols), symbols.size), symbols)
-
-
-def test_run_lengths_are_positive_and_values_are_not() -> None:
-    assert coding.runs(np.array([0, 0, 0, 2, 5, 5, 0])).tolist() == [0, 3, -2, -5, 2, 0]
-
-
-@pytest.mark.parametrize("tokens", [[3], [0, 2, 2], [0, 9]])
-def test_run_lengths_that_say_nothing_are_refused(tokens: list[int]) -> None:
-    with pytest.raises(ValueError, match="run"):
-        coding.unruns(np.array(tokens), 8)
-
 
 @given(st.integers(1, 16), st.lists(st.integers(0, 65535), max_size=50))
 def test_whole_bits_give_their_codes_back(width: int, codes: list[int]) -> None:
