@@ -3,9 +3,16 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mvcs.bench.methods.excp import ExCP
 from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
 from mvcs.bench.methods.qd import QD, Uniform
 
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (QD(), Uniform(), LC())})
+_METHODS: tuple[Method, ...] = (
+    QD(),
+    Uniform(),
+    LC(),
+    ExCP(),
+)
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
 """In the order in which they are listed."""

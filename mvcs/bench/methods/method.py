@@ -120,7 +120,7 @@ class Method(ABC):
         finite = {name: tensor for name, tensor in tensors.items() if np.isfinite(tensor).all()}
         kept = [tensor.tobytes() if name not in finite else b"" for name, tensor in tensors.items()]
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        layout = b"" if state is not None and same(shapes, state.shapes) else _written(shapes)
+        layout = b"" if state is not None and same(shapes, state.shapes) else write_shapes(shapes)
         exact = [index for index, content in enumerate(kept) if content]
         flags = struct.pack(f"<I{len(exact)}I", len(exact), *exact)
         payload = pack([layout, flags, b"".join(kept), *self.code(finite, state, setting, **needs)])
@@ -140,7 +140,7 @@ class Method(ABC):
             layout, flags, kept, *sections = unpack(payload)
             if not layout and state is None:
                 raise CorruptionError("a payload without shapes cannot be the first")
-            shapes = _read(layout) if layout else cast("State", state).shapes
+            shapes = read_shapes(layout) if layout else cast("State", state).shapes
             exact = _exact(flags, kept, shapes)
             coded = {name: shape for name, shape in shapes.items() if name not in exact}
             restored, known = self.restore(sections, coded, state)
@@ -215,11 +215,17 @@ def before(state: State | None, kind: str, shapes: Shapes) -> Iterator[tuple[str
         yield name, None if found is None or found.shape != shape else found
 
 
-def _written(shapes: Shapes) -> bytes:
+def write_shapes(shapes: Shapes) -> bytes:
+    """Return names and shapes as compressed JSON."""
     return zlib.compress(json.dumps({name: list(shape) for name, shape in shapes.items()}).encode(), 9)
 
 
-def _read(layout: bytes) -> Shapes:
+def read_shapes(layout: bytes) -> Shapes:
+    """Return what `write_shapes` was given.
+
+    Raises:
+        ValueError: it did not make these bytes, or for more than `MAX_VALUES` values.
+    """
     reader = zlib.decompressobj()
     text = reader.decompress(layout, _MAX_LAYOUT)
     if not reader.eof:
