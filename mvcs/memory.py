@@ -5,13 +5,14 @@ is needed. So no share is ever an error, and their sum bounds what all repositor
 """
 
 import gc
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
@@ -58,7 +59,8 @@ _SHARES: dict[Use, tuple[int, int | None]] = {
     Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
 }
 _RARER = 100  # how many times as rare full collections of cycles are while descriptions are made
-_LOCK = Lock()
+_LOCK = RLock()
+os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class Holders:

@@ -4,7 +4,10 @@ import hashlib
 import os
 import pathlib
 import re
+import sys
 from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
 from typing import Self
 
 _UNKNOWN = "0" * 16
@@ -15,7 +18,6 @@ _HOST_DIGITS, _BOOT_DIGITS = 6, 5
 _STATE, _STARTED = 0, 19  # fields of `/proc/PID/stat` behind the name
 _ENDED = frozenset("ZXx")
 _own: dict[int, tuple[str, int]] = {}  # this process's number: its machine, and when it started
-os.register_at_fork(after_in_child=_own.clear)
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,18 @@ def _has_threads(number: int) -> bool:
         return len(os.listdir(f"/proc/{number}/task")) > 1  # noqa: PTH208 - names alone are counted
     except OSError:
         return False
+
+
+def _begin_in_child() -> None:
+    """Forget the other process, and free what threads of it held that this one has not."""
+    _own.clear()
+    if sys.version_info < (3, 12):  # each cached property has a lock, for all objects of its class
+        modules = [module for name, module in list(sys.modules.items()) if name.startswith("mvcs.")]
+        kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+        for kind in (kind for kind in kinds if kind.__module__.startswith("mvcs.")):
+            for found in vars(kind).values():
+                if isinstance(found, cached_property):
+                    vars(found)["lock"] = RLock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Maintaining):
-    """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
+    """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time.
+
+    A forked process may use it too, and reads anew; where the store is not on this machine, it opens its own.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Mainta
         mechanisms: "Mechanisms | None" = None,
     ) -> None:
         """Use `open`, `init` or `clone` instead; mechanisms are left out for measuring alone."""
-        self._session = Session(place, progress, allowance=Allowance(max_bytes), mechanisms=mechanisms)
+        self._opened = Session(place, progress, allowance=Allowance(max_bytes), mechanisms=mechanisms)
 
     @classmethod
     def init(
@@ -159,7 +162,8 @@ class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Mainta
 
     def close(self) -> None:
         """Remember what was seen of branches and tags; nothing is kept open."""
-        self._session.close()
+        if not self._opened.is_inherited:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         """Return the repository."""

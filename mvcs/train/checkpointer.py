@@ -211,7 +211,7 @@ class Checkpointer:
             metrics: numbers to commit with it; others are left out, with one warning.
 
         Raises:
-            UsageError: the step is no whole number.
+            UsageError: the step is no whole number, or a forked process is to commit.
             ModelLostError: an evaluation left other weights in the model, since its device failed for good.
             SystemExit: 143, after a SIGTERM that nobody else handles; everything is committed by then.
         """
@@ -273,15 +273,20 @@ class Checkpointer:
         Raises:
             ModelLostError: see `after_step`.
         """
-        if self._closed or not self._process.final:
+        if self._closed or self._queue.is_inherited or not self._process.final:
             return
         self.flush()
         if self._done is not None and self._done[0] != self._committed:
             self._take(*self._done, None, wait=True, search=not self._termination.requested)
 
     def close(self) -> None:
-        """Flush, end the second thread, stop listening for SIGTERM, and say how many commits failed."""
+        """Flush, end the second thread, stop listening for SIGTERM, and say how many commits failed.
+
+        A forked process has nothing to close.
+        """
         self._closed = True
+        if self._queue.is_inherited:
+            return
         try:
             self._queue.close()
         finally:

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from mvcs.errors import MvcsError, StateError, UsageError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from tests.repository.test_forks import forked
 from tests.train.runs import Gate, Run, steps_of, train, undisturbed
 
 
@@ -472,3 +474,24 @@ def test_a_run_on_no_branch_is_told_once_how_to_make_one(
     ):
         train(detached, run, range(detached.resume(), 3))
     assert caplog.text.count("'mvcs switch -c NAME'") == 1
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_is_told_that_the_hook_is_its_parents(tmp_path: Path) -> None:
+    Repository.init(tmp_path).close()
+    gate, run = Gate(), Run()
+
+    def work(checkpointer: Checkpointer) -> None:
+        for act in (checkpointer.flush, lambda: checkpointer.save(1)):
+            with pytest.raises(UsageError, match="another process"):
+                act()
+        checkpointer.finish()  # nothing of the parent's run ends with the child
+
+    with Repository.open(tmp_path, progress=gate) as repo, Checkpointer(repo, *run.parts) as checkpointer:
+        checkpointer.save(0)
+        assert gate.reached.wait(600)
+        try:
+            assert forked(partial(work, checkpointer)) == 0
+        finally:
+            gate.opened.set()
+    assert steps_of(repo) == [0]

@@ -1,6 +1,7 @@
 """The second thread's side of a run: snapshots become commits of one line of history."""
 
 import logging
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any, TypedDict
 from numpy.typing import ArrayLike
 
 from mvcs.commits import KeptBesideError, LatticeTrial, TableTrial
-from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, meant
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, UsageError, meant
 from mvcs.objects import NOT_EVALUATED, PARTS_KEY, RUN_KEY, Path
 from mvcs.processes import Process
 from mvcs.quantize import LatticeConfig
@@ -421,9 +422,27 @@ class CommitQueue:
         for _ in range(places):
             self._free.put(HostBuffers())
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mvcs-commit")
+        self._process = os.getpid()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process was forked from the one that commits: it has no second thread."""
+        return os.getpid() != self._process
+
+    def _check_process(self) -> None:
+        if self.is_inherited:
+            raise UsageError(
+                "this checkpointer commits for another process, of which this one is a fork",
+                hint="commit there; a process that trains by itself makes a Checkpointer of its own",
+            )
 
     def take(self, *, wait: bool) -> HostBuffers | None:
-        """Return buffers that nobody uses; None when all are in use and `wait` is false."""
+        """Return buffers that nobody uses; None when all are in use and `wait` is false.
+
+        Raises:
+            UsageError: this is a forked process.
+        """
+        self._check_process()
         try:
             return self._free.get(block=wait)
         except Empty:
@@ -451,7 +470,11 @@ class CommitQueue:
 
         Args:
             taken: how many buffers the caller holds itself.
+
+        Raises:
+            UsageError: this is a forked process.
         """
+        self._check_process()
         held: list[HostBuffers] = []
         try:
             # Whoever holds every buffer knows that nobody else works on one.
