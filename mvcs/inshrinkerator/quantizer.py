@@ -161,7 +161,7 @@ class TableQuantizer:
 
     def prepare(self, leaves: Iterable[CapturedLeaf]) -> None:
         """Look at all weights for the thresholds of their layer types."""
-        if not self.config.prunes_or_protects:
+        if not self.config.shares_by_type:
             return
         kinds: dict[str, list[CapturedLeaf]] = defaultdict(list)
         for leaf in leaves:

@@ -219,8 +219,18 @@ class QuantizerConfig:
         return 0.0
 
     @property
-    def prunes_or_protects(self) -> bool:
-        """Whether weights of a layer type are told apart by thresholds that they share."""
+    def hysteresis(self) -> float:
+        """How many steps beyond half of one a weight keeps its parent's code."""
+        return 0.0
+
+    @property
+    def steps(self) -> tuple[tuple[str, int], ...]:
+        """The step byte of layer types that have a named one."""
+        return ()
+
+    @property
+    def shares_by_type(self) -> bool:
+        """Whether weights of a layer type share a step, or thresholds of pruning and protecting."""
         return self.prune > 0 or self.protect > 0
 
     def to_fields(self) -> list[tuple[str, Field]]:
@@ -404,6 +414,11 @@ class LatticeConfig(QuantizerConfig):
             raise UsageError(f"hysteresis cannot be {self.hysteresis}", hint="use a number from 0 to 0.5")
         one_of("share", self.share, ("type", "tensor"))
         self._check_shared()
+
+    @property
+    def shares_by_type(self) -> bool:
+        """Whether weights of a layer type share a step."""
+        return self.share == "type"
 
     def to_fields(self) -> list[tuple[str, Field]]:
         """Return names and values in the order of format 1; the steps are one text, in JSON."""

@@ -88,7 +88,7 @@ def chooser_of(
         "seconds": measuring.get("search_seconds"),
     }
     if measuring.get("method") == "inshrinkerator":
-        return _published(model, optimizer, every, measuring, given, evaluators(), limits)
+        return _inshrinkerator(model, optimizer, every, measuring, given, evaluators(), limits)
     if not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
     if "quantizer" not in given:
@@ -170,7 +170,7 @@ def _evaluators(
     return dict(sorted(found.items(), key=lambda pair: pair[0] != MODEL))
 
 
-def _published(
+def _inshrinkerator(
     model: nn.Module | ModelProvider,
     optimizer: object,
     every: int | None,

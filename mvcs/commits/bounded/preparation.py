@@ -116,9 +116,8 @@ class Preparation:
         return guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
 
     def _surroundings(self, config: QuantizerConfig, tiers: MomentTiers) -> Surroundings:
-        keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
         momentum = Momentum(self.keeper.anatomy, tiers, self.keeper.store.memory) if tiers.carries else None
-        return Surroundings(self._earlier if keeps_codes else None, momentum)
+        return Surroundings(self._earlier if config.hysteresis else None, momentum)
 
     @cached_property
     def _earlier(self) -> EarlierWeights | None:

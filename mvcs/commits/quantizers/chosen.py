@@ -177,15 +177,14 @@ class Codings:
             before: the parent, which tells what layer types there were.
         """
         config, found = self.config, list(weights)
-        shares = config.share == "type" if isinstance(config, LatticeConfig) else config.prunes_or_protects
-        if shares:
+        if config.shares_by_type:
             weighed = self._weighed(found)
             self.types = LayerTypes.of(weighed, before)
             self._scales = {one.leaf.path: one.scale.rms for one in weighed}
         if isinstance(config, KMeansConfig):
             self._tables = TableQuantizer(config, self.importance, self.types.__getitem__)
             self._tables.prepare(leaf for leaf, _ in found)
-        elif isinstance(config, LatticeConfig) and shares:
+        elif isinstance(config, LatticeConfig) and config.shares_by_type:
             self.steps = self._steps(config, found)
         elif self.averages:
             pairs = {leaf.path: (leaf, base) for leaf, base in found}
@@ -216,8 +215,7 @@ class Codings:
         Where a search gives steps it is that one, since no evaluation sees what others do to averages.
         """
         least = min((steps[one] for one in self.following[kind] if one in steps), default=steps[kind])
-        searched = isinstance(self.config, LatticeConfig) and bool(self.config.steps)
-        return least if searched else min(least, steps[kind])
+        return least if self.config.steps else min(least, steps[kind])
 
     @cached_property
     def following(self) -> Mapping[str, frozenset[str]]:
@@ -225,7 +223,7 @@ class Codings:
         of: dict[str, set[str | None]] = defaultdict(set)
         for path, kind in self.types.names.items():
             of[kind].add(self.types.names.get(self.averages[path]) if path in self.averages else None)
-        given = dict(self.config.steps) if isinstance(self.config, LatticeConfig) else {}
+        given = dict(self.config.steps)
         return {
             kind: frozenset(one for one in found if one is not None)
             for kind, found in of.items()
@@ -255,7 +253,7 @@ class Codings:
         """Tell whether a leaf that is no moment may be rounded: it is measured, or its step is named."""
         if self.parts is None or leaf.path in self.parts:
             return True
-        kind, named = self.types[leaf], dict(getattr(self.config, "steps", ()))
+        kind, named = self.types[leaf], dict(self.config.steps)
         return kind in named or unnumbered(kind) in named
 
     def refined(self, given: GivenLeaf) -> int | None:
@@ -263,7 +261,7 @@ class Codings:
 
         Where a search gives a type its step, that alone counts: it has weighed what a change costs.
         """
-        if isinstance(self.config, LatticeConfig) and self.config.steps:
+        if self.config.steps:
             return None
         old = self.parents.step(given.base)
         if old is None:
@@ -329,15 +327,11 @@ class Codings:
         """
         leaf = given.leaf
         if hysteresis is None:
-            hysteresis = self._hysteresis
+            hysteresis = self.config.hysteresis
         if leaf.path in self.frozen and step == self._coarsest.get(self.types[leaf]):
             return self._kept(leaf, hysteresis)
         run = element_count(leaf.shape[1:])
         return self._worthwhile(given, LatticeCoding(step, leaf.dtype, hysteresis, run))
-
-    @property
-    def _hysteresis(self) -> float:
-        return self.config.hysteresis if isinstance(self.config, LatticeConfig) else 0.0
 
     def _kept(self, leaf: CapturedLeaf, hysteresis: float) -> LatticeCoding:
         run = element_count(leaf.shape[1:])
@@ -346,7 +340,7 @@ class Codings:
     def small(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a tensor of one dimension; None keeps it exactly."""
         small = self.config.small
-        return None if small is None else self._lattice(given, small, self._hysteresis)
+        return None if small is None else self._lattice(given, small, self.config.hysteresis)
 
     def iterate(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of what weights are an average of: most of its errors average out."""
