@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,6 +98,7 @@ def _plain(value: str) -> Setting:
 
 MAX_BYTES = "store.max_bytes"
 _SLIP = 0.9
+_SHOWN = 80
 EMAIL = "an address goes into the name: mvcs config --global user.name 'Ada Lovelace <ada@example.org>'"
 MAX_TENSOR_ERROR = 0.7
 """Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
@@ -142,14 +144,31 @@ DEFAULTS: Mapping[str, Setting] = {
 class Config:
     """The settings in one `config.toml`; a missing file means all defaults."""
 
-    def __init__(self, path: pathlib.Path | None) -> None:
+    def __init__(self, path: pathlib.Path | None, *, mending: bool = False) -> None:
         """Read `path` now; None is a repository without a local side.
 
+        Args:
+            path: the file.
+            mending: keep what is wrong, to be looked at and changed; `wrong` says of each key what.
+
         Raises:
-            CorruptionError: the file is not TOML, or a value has the wrong type.
+            CorruptionError: the file is not TOML, or a value is wrong and is not to be mended.
         """
         self._path = path
-        self._values = {} if path is None else _read(path)
+        self._load()
+        if self.wrong and not mending:
+            raise next(iter(self.wrong.values()))
+
+    def _load(self) -> None:
+        self._values: dict[str, Setting] = {}
+        self.wrong: dict[str, CorruptionError] = {}
+        for key, value in ({} if self._path is None else read_settings(self._path)).items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            try:
+                self._values[key] = _parser_of(key)(text)
+            except ValueError as error:
+                self._values[key] = text
+                self.wrong[key] = _wrong(f"'{self._path}'", key, text, error)
 
     def get(self, key: str) -> Setting | None:
         """Return a setting, its default, or None.
@@ -225,7 +244,7 @@ class Config:
         """
         if key not in self._values:
             raise NotFoundError(f"'{key}' is not set", hint="'mvcs config --list' shows what is")
-        self._edit(lambda document: remove(document, _split(key)))
+        self._edit(lambda document: remove(document, key))
 
     def _edit(self, change: Callable[[Any], None]) -> None:
         if self._path is None:
@@ -233,7 +252,7 @@ class Config:
                 "a bare store has no settings of its own", hint="clone it and change them in the clone"
             )
         edit_settings(self._path, change)
-        self._values = _read(self._path)
+        self._load()
 
 
 def check_connection(
@@ -317,15 +336,10 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
     raise UsageError(f"no setting is called '{key}'", hint=EMAIL if key == "user.email" else hint)
 
 
-def _read(path: pathlib.Path) -> dict[str, Setting]:
-    return _checked(path, read_settings(path))
-
-
-def _checked(path: pathlib.Path, values: dict[str, Any]) -> dict[str, Setting]:
-    for key, value in values.items():
-        try:
-            values[key] = _parser_of(key)(str(value).lower() if isinstance(value, bool) else str(value))
-        except ValueError as error:
-            reason = error.message if isinstance(error, UsageError) else f"'{key}' needs {error}"
-            raise CorruptionError(f"'{path}': {reason}", hint="mend the file by hand") from error
-    return values
+def _wrong(file: str, key: str, value: str, error: ValueError) -> CorruptionError:
+    """Return what is wrong with a setting in a file, with the commands that mend it."""
+    unset = f"mvcs config --unset {shlex.quote(key)}"
+    if isinstance(error, UsageError):  # there is no such setting
+        return CorruptionError(f"{file}: {error.message}", hint=f"'{unset}' removes it; {error.hint}")
+    message = f"{file}: '{key}' is '{value[:_SHOWN]}', and needs {error}"
+    return CorruptionError(message, hint=f"'mvcs config {key} VALUE' changes it, and '{unset}' removes it")

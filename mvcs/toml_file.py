@@ -87,9 +87,10 @@ def assign(document: Any, parts: Sequence[str], value: object) -> None:  # noqa:
     table[parts[-1]] = value
 
 
-def remove(document: Any, parts: Sequence[str]) -> None:  # noqa: ANN401 - tomlkit's own type
-    """Remove a value from nested tables."""
-    table = document
-    for part in parts[:-1]:
-        table = table[part]
-    del table[parts[-1]]
+def remove(document: Any, key: str) -> None:  # noqa: ANN401 - tomlkit's own type
+    """Remove a value from nested tables by its dotted key; names of tables may have dots, too."""
+    for name, value in list(document.items()):
+        if name == key:
+            del document[name]
+        elif key.startswith(f"{name}.") and isinstance(value, dict):
+            remove(value, key[len(name) + 1 :])

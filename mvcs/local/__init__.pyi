@@ -21,6 +21,7 @@ from .place import (
     named_where,
     open_described,
     refuse_occupied,
+    wrong_settings,
 )
 from .records import RECORDS_FOLDER, LocalRecords
 from .restore_rates import MeasuredRates, known_rates, remember_rates
@@ -89,4 +90,5 @@ __all__ = [
     "shown_setting",
     "stamps_of_files",
     "write_head",
+    "wrong_settings",
 ]

@@ -282,6 +282,21 @@ def top_of(path: pathlib.Path) -> pathlib.Path | None:
     return next((folder for folder in (path, *path.parents) if (folder / LOCAL).is_dir()), None)
 
 
+def wrong_settings(start: str, trust: Trust) -> Config | None:
+    """Return the settings of the repository at a path where one of them is wrong, to be mended.
+
+    Raises:
+        CorruptionError: the file is not TOML.
+        UsageError: it belongs to another user.
+    """
+    top = None if is_distant(start) else top_of(pathlib.Path(start.partition("://")[2] or start))
+    if top is None:
+        return None
+    trust.require_own(top / LOCAL, TRUSTED_FILE)
+    found = Config(top / LOCAL / TRUSTED_FILE, mending=True)
+    return found if found.wrong else None
+
+
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
     config, backend = _connected(top, options, trust)
     here = "'mvcs init' writes it again" if (top / LOCAL / HEAD).exists() else None

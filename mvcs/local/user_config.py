@@ -90,7 +90,7 @@ class UserConfig:
             if values := changed(old.get(key, ())):
                 assign(document, key.split("."), values[0] if key in self.TEXTS else values)
             else:
-                remove(document, key.split("."))
+                remove(document, key)
 
         edit_settings(path, change)
         self._values = self._checked(path, read_settings(path))

@@ -301,6 +301,24 @@ def test_config_refuses_nonsense(mvcs, words):
     mvcs("config", *words, code=2)
 
 
+def test_a_wrong_setting_names_its_key_file_value_and_what_mends_it(mvcs):
+    file = mvcs.folder / ".mvcs" / "config.toml"
+    file.write_text('# mine\n[commit]\nthreads = "many"\n[reto]\nx.y = 1\n')
+    error = mvcs("log", "--json", code=5).error
+    assert all(text in error["message"] for text in (str(file), "commit.threads", "'many'", "0 to 64"))
+    assert "mvcs config commit.threads VALUE" in error["hint"]
+    assert mvcs("config", "commit.threads").out == "many\n"
+    assert "commit.threads = many" in mvcs("config").out
+    assert "commit.threads" in mvcs("config", "user.name", "Ada", code=5).err
+    mvcs("config", "commit.threads", "few", code=2)
+    left = mvcs("config", "commit.threads", "2").err
+    assert "reto.x.y" in left
+    assert "mvcs config --unset reto.x.y" in mvcs("log", "--json", code=5).error["hint"]
+    mvcs("config", "--unset", "reto.x.y")
+    assert file.read_text().startswith("# mine\n[commit]\nthreads = 2\n")
+    mvcs("log")
+
+
 def test_config_names_the_settings_there_are(mvcs):
     error = mvcs("config", "no.such", "1", "--json", code=2).error
     assert error["message"] == "no setting is called 'no.such'"

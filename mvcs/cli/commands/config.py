@@ -1,6 +1,7 @@
 """`mvcs config`: settings of this repository, and of the user's own."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from mvcs.cli.foreign_words import ValueCommand
 from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session
 from mvcs.ui import printable
+
+if TYPE_CHECKING:
+    from mvcs.config import Config
 
 EXAMPLE = """
 mvcs config metric.accuracy.goal max
@@ -74,6 +78,12 @@ def command(
     if own:
         _own(session, key, value, unset=unset, add=add)
         return
+    from mvcs.local import wrong_settings
+
+    wrong = wrong_settings(session.where, session.trust)
+    if wrong is not None:
+        _mend(session, wrong, key, value, unset=unset)
+        return
     with session.repository() as repository:
         if key is None:
             _list(session, repository.config_list(own=not local))
@@ -85,6 +95,27 @@ def command(
             session.answer({key: repository.config_get(key)}, [])
         else:
             _show(session, key, repository.config_get(key, own=not local))
+
+
+def _mend(session: Session, config: "Config", key: str | None, value: str | None, *, unset: bool) -> None:
+    """Show settings of which some are wrong, or change one of those: with them no repository is opened."""
+    from mvcs.local import shown_setting
+
+    shown = {name: shown_setting(name, item) for name, item in config.items().items()}
+    if key is None:
+        _list(session, shown)
+    elif not unset and value is None:
+        _show(session, key, shown.get(key) or config.get(key))
+    elif key not in config.wrong:
+        raise next(iter(config.wrong.values()))
+    elif value is None:
+        config.unset(key)
+        session.answer({key: None}, [])
+    else:
+        config.set(key, value)
+        session.answer({key: config.get(key)}, [])
+    for error in config.wrong.values():
+        session.tell(f"{error.message}; {error.hint}")
 
 
 def _own(session: Session, key: str | None, value: str | None, *, unset: bool, add: bool) -> None:
