@@ -17,8 +17,8 @@ from mvcs.store import ObjectStore, RestoreLimits, RestoreRates
 
 _DEEPEST, _ANY_COST = 1000, 1e6  # where nobody restores
 _LEAST_SECONDS, _MOST_SECONDS = 1e-3, 1e3  # as of the setting
-_PART = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(x|s|)")
-_FORMS = "such as 8 for deltas, 4x for the cost of snapshots, 2s for seconds a GB, or 8,2s for both"
+_PART = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(x|s)")
+_FORMS = "{0}s for seconds a GB, {0}x for the cost of snapshots, --max-depth {0} for deltas"
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class RestoreBudget:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a budget as a user types it, such as `8,2s`.
+        """Read a budget as a user types it, such as `4x,2s`.
 
         Raises:
             UsageError: it is none.
         """
-        found: dict[str, str] = {}
+        found: dict[str, float] = {}
         for part in text.replace(" ", "").split(","):
             match = _PART.fullmatch(part)
-            if match is None or match[2] in found or (not match[2] and "." in match[1]):
-                raise UsageError(f"'{text}' is no budget of restores", hint=f"give one {_FORMS}")
-            found[match[2]] = match[1]
-        numbers = {unit: float(number) for unit, number in found.items()}
-        return cls(int(found[""]) if "" in found else None, numbers.get("x"), numbers.get("s"))
+            if match is None or match[2] in found:
+                hint = f"say {_FORMS.format(part if part.isdecimal() else 2)}"
+                raise UsageError(f"'{text}' is no budget of restores", hint=hint)
+            found[match[2]] = float(match[1])
+        return cls(None, found.get("x"), found.get("s"))
 
     def joined(self, other: Self) -> "RestoreBudget":
         """Return the limits of both.

@@ -56,8 +56,8 @@ def test_a_range_is_stored_for_an_archive(console, restored):
 
 
 def test_a_budget_is_given_in_one_word(console, restored):
-    assert console("compact", "--budget", "1,24x", "--json").json["ended"] == COMMITS - 2
-    assert "nothing to do" in console("compact", "--budget", "1,1000s").out
+    assert console("compact", "--max-depth", 1, "--budget", "24x", "--json").json["ended"] == COMMITS - 2
+    assert "nothing to do" in console("compact", "--max-depth", 1, "--budget", "1000s").out
     with Repository.open(console.folder) as repo:
         assert all(content(repo, identifier) == was for identifier, was in restored.items())
 
@@ -69,7 +69,8 @@ def test_a_budget_is_given_in_one_word(console, restored):
         (["--max-depth", "-1"], 2, "-1"),
         (["--max-cost", "0.5"], 2, "0.5"),
         (["--budget", "soon"], 2, "'soon' is no budget"),
-        (["--budget", "8", "--max-depth", "8"], 2, "the same"),
+        (["--budget", "2"], 2, "2s for seconds a GB, 2x for the cost of snapshots, --max-depth 2 for deltas"),
+        (["--budget", "4x", "--max-cost", "4"], 2, "the same"),
         (["--budget", "4x", "--for-archive"], 2, "archive"),
         (["--for-archive", "--max-cost", "2"], 2, "archive goes without"),
     ],

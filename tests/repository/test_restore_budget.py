@@ -20,12 +20,10 @@ SLOW = RestoreRates(1e-9, 1e15, 1e-9, 1e-9, dict.fromkeys(Encoding, 1e8), 1e15)
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("8", (8, None, None)),
-        ("0", (0, None, None)),
         ("4x", (None, 4.0, None)),
         ("2s", (None, None, 2.0)),
         ("0.5s", (None, None, 0.5)),
-        ("8, 4x, 2.5s", (8, 4.0, 2.5)),
+        ("4x, 2.5s", (None, 4.0, 2.5)),
     ],
 )
 def test_a_budget_as_it_is_typed(text: str, found: tuple[float | None, ...]) -> None:
@@ -33,7 +31,7 @@ def test_a_budget_as_it_is_typed(text: str, found: tuple[float | None, ...]) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "2m", "-1", "1001", "1.5", "0.5x", "0s", "2000s", "8,9", "2s,3s", "nan", "1e3s", "٣"]
+    "text", ["", ",", "2m", "-1", "2", "1.5", "8,2s", "0.5x", "0s", "2000s", "2s,3s", "nan", "1e3s", "٣"]
 )
 def test_what_is_no_budget(text: str) -> None:
     with pytest.raises(UsageError):
@@ -43,7 +41,7 @@ def test_what_is_no_budget(text: str) -> None:
 def test_a_limit_is_given_once() -> None:
     assert RestoreBudget(max_depth=3).joined(RestoreBudget.parse("2s")) == RestoreBudget(3, None, 2.0)
     with pytest.raises(UsageError, match="the same"):
-        RestoreBudget(max_depth=3).joined(RestoreBudget.parse("4"))
+        RestoreBudget(max_cost=3).joined(RestoreBudget.parse("4x"))
 
 
 def test_the_settings_tell_the_rest() -> None:

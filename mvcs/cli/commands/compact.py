@@ -39,7 +39,7 @@ mvcs compact --share 0.01 --beside 4711
 @click.option(
     "--budget",
     metavar="LIMITS",
-    help="Seconds a GB that a restore is estimated to take, such as 2s; or the limits above: 8, 4x, 8,2s.",
+    help="Seconds a GB that a restore is estimated to take, such as 2s; or the cost, as 4x; or 4x,2s.",
 )
 @click.option(
     "--for-archive",

@@ -161,7 +161,7 @@ class Maintaining(Verbs):
             max_cost: how many times the cost of a snapshot a restore may cost; by default `restore.max_cost`.
             max_seconds: seconds that restoring a GB of values is estimated to take; by default
                 `compaction.max_restore_seconds`, and any for an archive.
-            budget: these limits in a text, such as "8", "4x" or "2s", or several with commas.
+            budget: a limit in a text, such as "4x" or "2s", or both with a comma.
             for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
             dry_run: keep nothing of it, and tell what it takes.
             share: rest in between, so that this process takes this share of one processor, such as 0.01,
