@@ -227,7 +227,9 @@ class QuantizedTensor:
             CorruptionError: they describe no tensor.
             UnsupportedFormatError: its form or element type is reserved or unknown.
         """
-        return cls(*_read(items, resolve))
+        found = cls(*_read(items, resolve))
+        vars(found)["_is_fit"] = True
+        return found
 
 
 def _itself(tensor: QuantizedTensor) -> Any:  # noqa: ANN401 - it is read again and never encoded

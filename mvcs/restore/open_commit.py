@@ -149,13 +149,15 @@ class Reading:
                     yield functools.partial(self._fill, parts), needed
                     parts, size, needed = [], 0, 0
                 if not memories:
-                    memories = [memory_of(index) for index in run]
-                    needed += sum(memory.nbytes for memory in memories)
-                for place, count in enumerate(counts):
+                    memories = [*map(memory_of, run)]
+                    needed += sum([memory.nbytes for memory in memories])
+                for index, count, memory in zip(run, counts, memories, strict=True):
+                    whole = most = memory.nbytes
+                    if count > 1:
+                        dtype = self.tree.leaves[index].dtype
+                        most = chunk_elements(dtype) * dtype.itemsize
                     if number < max(count, 1):
-                        dtype, whole = self.tree.leaves[run[place]].dtype, memories[place].nbytes
-                        most = chunk_elements(dtype) * dtype.itemsize if count > 1 else whole
-                        parts.append(_Part(run[place], number, count, number * most, memories[place]))
+                        parts.append(_Part(index, number, count, number * most, memory))
                         size += min(most, whole - number * most)
         if parts:
             large = size >= _LARGE and size >= _SMALL * len(parts)
@@ -171,10 +173,11 @@ class Reading:
 
     def _fill(self, parts: "list[_Part]") -> list[int]:
         """Fill parts of memory, which is let go of then; return the leaves that have their last one."""
-        filled = []
+        filled, done = [], 0
+        wanted = [(self.tree.leaves[part.leaf], part.number) for part in parts if part.chunks]
+        chunks = self.store.several(wanted, exact=self.exact)
         for part in parts:
-            leaf, size = self.tree.leaves[part.leaf], part.memory.nbytes
-            chunk = self.store.chunk(leaf, part.number, exact=self.exact) if part.chunks else b""
+            size, chunk = part.memory.nbytes, next(chunks) if part.chunks else b""
             end, is_last = part.begin + len(chunk), part.number + 1 >= part.chunks
             if end > size or (is_last and end != size):
                 some = f"{end} bytes" if end < size else "more bytes"
@@ -183,9 +186,13 @@ class Reading:
                 part.memory[part.begin : end] = chunk
             else:  # as memory is copied by numpy, other threads go on
                 np.frombuffer(part.memory, np.uint8)[part.begin : end] = np.frombuffer(chunk, np.uint8)
-            self.progress.advance(len(chunk))
+            done += len(chunk)
+            if done >= _SMALL:
+                self.progress.advance(done)
+                done = 0
             if is_last:
                 filled.append(part.leaf)
+        self.progress.advance(done)
         parts.clear()
         return filled
 

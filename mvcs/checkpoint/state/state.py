@@ -377,11 +377,12 @@ class _Rebuild:
             raise CorruptionError("a blob of text is not UTF-8") from error
 
     def _tensor(self, index: int, flags: TensorFlag) -> Any:  # noqa: ANN401
-        if (index, flags) not in self._tensors:
+        found = self._tensors.get((index, flags))
+        if found is None:
             if index not in self._leaves:
                 self._leaves[index] = self._leaf(index)
-            self._tensors[index, flags] = _handed_back(self._leaves[index], flags)
-        return self._tensors[index, flags]
+            found = self._tensors[index, flags] = _handed_back(self._leaves[index], flags)
+        return found
 
 
 def _plain_constant(tag: NodeTag, rest: list[Value]) -> tuple[int, ...] | str:

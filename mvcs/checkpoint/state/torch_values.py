@@ -172,7 +172,7 @@ def tensor_to_fill(dtype: DType, shape: tuple[int, ...]) -> tuple[torch.Tensor, 
     kind = _dtype_constant(dtype.name)
     if kind in _OF_NUMPY and element_count(shape):
         tensor = torch.empty(shape, dtype=kind)
-        return tensor, _flat_bytes(tensor)
+        return tensor, tensor.numpy().data.cast("B")
     raw = torch.empty(element_count(shape) * dtype.itemsize, dtype=torch.uint8)
     return raw.view(kind).reshape(shape), raw.numpy().data
 

@@ -316,9 +316,9 @@ class Catalog:
             return depths[located.place]
         return self._anywhere(lambda locate, runs: depth_of(located, locate, runs, depths))
 
-    def runs(self, identifiers: Iterable[ObjectId]) -> list[Run] | None:
-        """Return where objects of value layers lie, as runs; None where each has to be located."""
-        return self._index.runs([half(identifier) for identifier in identifiers])
+    def runs(self, identifiers: Iterable[ObjectId], *, exact: bool = False) -> list[Run] | None:
+        """Return where objects of value layers lie, or of exact ones, as runs; None where each is located."""
+        return self._index.runs([half(identifier) for identifier in identifiers], exact=exact)
 
     def chain_of(self, located: Located) -> Chain:
         """Return the entries behind an object whose own entry is known.

@@ -63,14 +63,15 @@ class ObjectIndex:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found
 
-    def runs(self, halves: Sequence[ObjectId]) -> list[Run] | None:
+    def runs(self, halves: Sequence[ObjectId], *, exact: bool = False) -> list[Run] | None:
         """Return what `locate` returns for each of several objects, as runs, at a fraction of the time.
 
         Returns:
             None where one of them has no whole copy in the value packs that commits need, or an earlier one
-            is damaged: then each has to be located.
+            is damaged: then each has to be located. Of exact layers all have to lie in these otherwise.
         """
-        return self._value.runs(halves)
+        found = self._value.runs(halves)
+        return self._exact.runs(halves) if found is None and exact else found
 
     def with_prefix(self, prefix: str, *, exact: bool = False) -> dict[ObjectId, Located]:
         """Return the objects of value layers, or of exact ones, whose id starts with hexadecimal digits."""

@@ -1,6 +1,6 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,6 +13,7 @@ from mvcs.memory import Budget, Use
 from mvcs.objects import (
     Blob,
     Commit,
+    ExactTensor,
     Kind,
     Leaf,
     ObjectId,
@@ -30,7 +31,7 @@ from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
 from mvcs.store.reading.decoded_entries import DamagedEntryError, DecodedEntries
 from mvcs.store.reading.last_tree import LastTree
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path
 from mvcs.store.reading.recent_contents import RecentContents
 from mvcs.store.reading.verification import Verification
@@ -206,6 +207,34 @@ class ObjectStore:
         expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
         identifier = tensor.chunks[index]
         return self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
+
+    def several(self, wanted: Sequence[tuple[Leaf, int]], *, exact: bool = False) -> Iterator[Content]:
+        """Yield what `chunk` returns for each, neighbours read together; their lengths are not looked at."""
+        tensors = [leaf.handed_over if exact else leaf.tensor for leaf, _ in wanted]
+        ids = [
+            tensor.chunks[index]
+            for tensor, (_, index) in zip(tensors, wanted, strict=True)
+            if isinstance(tensor, ExactTensor)
+        ]
+        runs = self.catalog.runs(ids, exact=exact) if len(ids) == len(wanted) > 1 else None
+        if runs is None:
+            yield from (self.chunk(leaf, index, exact=exact) for leaf, index in wanted)
+            return
+        start = 0
+        for run in runs:
+            names = ids[start : start + run.count]
+            start += run.count
+            yield from self._neighbours(run, names) or [
+                self.read(Kind.CHUNK, name, exact=exact) for name in names
+            ]
+
+    def _neighbours(self, run: Run, names: Sequence[ObjectId]) -> list[Content] | None:
+        """Return the contents of chunks that are neighbours in an entry; None where one is damaged."""
+        try:
+            found = [*run.singly(self.entry_content(run.first))]
+        except (CorruptionError, NotFoundError):
+            return None
+        return found if [object_id(Kind.CHUNK, content) for content in found] == names else None
 
     def entry_of(self, leaf: Leaf, index: int, *, exact: bool = False) -> ChunkPlace | None:
         """Return which entry holds the codes of a chunk of a leaf, or its bytes; None where none is known."""
