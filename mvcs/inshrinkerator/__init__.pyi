@@ -9,24 +9,40 @@ from .configuration_search import (
     config_of,
     setting_of,
 )
-from .delta_encoding import huffman, unhuffman
-from .quantizer import Importance, TableCoding, TableQuantizer, fit_codebook, importance_of
+from .delta_encoding import CODERS, decode_delta, delta_size, encode_delta, huffman, unhuffman
+from .quantizer import (
+    Importance,
+    PublishedCodes,
+    TableCoding,
+    TableQuantizer,
+    fit_codebook,
+    importance_of,
+    layer_config,
+    published_codes,
+)
 
 __all__ = [
     "AXES",
+    "CODERS",
     "EMBEDDING_AXES",
     "METRICS",
     "ConfigurationCube",
     "ConfigurationOutcome",
     "ConfigurationSearch",
     "Importance",
+    "PublishedCodes",
     "Setting",
     "TableCoding",
     "TableQuantizer",
     "config_of",
+    "decode_delta",
+    "delta_size",
+    "encode_delta",
     "fit_codebook",
     "huffman",
     "importance_of",
+    "layer_config",
+    "published_codes",
     "setting_of",
     "unhuffman",
 ]

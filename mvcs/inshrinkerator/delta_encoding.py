@@ -22,6 +22,7 @@ Codes = NDArray[np.uint8]
 Integers = NDArray[np.integer[Any]]
 
 CODERS: Final = ("he", "rle", "pe")
+_MOST = 256  # levels
 _FEW = 1 << 24  # values that are counted in an array
 _LONGEST = 64  # bits of a code, which needs more symbols than memory holds
 
@@ -50,6 +51,8 @@ def decode_delta(sections: Sequence[bytes], before: Codes, levels: int, coder: s
         ValueError: it did not return these sections for such codes before.
     """
     places = list(_places(before, coder))
+    if coder not in CODERS or levels > _MOST:
+        raise ValueError(f"there is no coder {coder} of {levels} levels")
     if len(sections) != len(places):
         raise ValueError(f"{len(sections)} sections of {coder} for {len(places)} parts")
     differences = np.empty(before.size, np.int16)

@@ -3,13 +3,15 @@
 Weights are ranked (4.1) and parted by thresholds of their layer type (4.2), which sketches give (4.3,
 `mvcs.quantize`). Each tensor's table is found by weighted k-means (4.4). Averages of gradients for the
 ranking (4.5) are those of `mvcs.train.sensitivity`.
-What differs from the paper stands in docs/design/007-published-search.md.
+What differs from the paper stands in docs/design/007-published-search.md; `published_codes` is what the paper
+prints, for arrays.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,11 +34,16 @@ from mvcs.quantize import (
 )
 
 Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
 Points = NDArray[np.float64]
 Positions = NDArray[np.uint32]
 Scores = Callable[[int], Floats]
 
 MAX_ROUNDS = 100
+PRUNED, PROTECTED, FIRST = 0, 1, 2  # levels as published: the values of a table from FIRST on
+ALPHA = 0.01  # relative error of the published sketch (4.3)
+_EDGE = 0.01  # of a bucket: where float32 may be in the wrong one
+_LARGEST_HALF = np.float32(255 * 2.0**120)  # of bfloat16
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 _OUTER = 3  # keys before a weight's own name: a file, a part of the run
 
@@ -137,10 +144,32 @@ class Thresholds:
     score_below: float = 0.0
     score_above: float = math.inf
 
+    @classmethod
+    def of(cls, config: KMeansConfig, magnitudes: Sketch, scores: Sketch | None) -> "Thresholds":
+        """Return the quantiles of a layer type that settings ask for; without scores those of magnitudes."""
+        by_score = scores and config.metric != "magnitude"
+        halves = scores and config.protects_by != "magnitude"
+        kept = config.protect / 2 if halves else config.protect
+        return cls(
+            0.0 if by_score else _lowest(magnitudes, config.prune),
+            _highest(magnitudes, kept),
+            _lowest(scores, config.prune) if scores and by_score else 0.0,
+            _highest(scores, kept) if scores and halves else math.inf,
+        )
+
     @property
     def scored(self) -> bool:
         """Whether scores are looked at."""
         return self.score_below > 0 or self.score_above < math.inf
+
+    def partition(self, values: Floats, scores: Floats | None) -> tuple[Mask, Mask]:
+        """Tell which values are pruned and which are protected; the latter counts where both are."""
+        magnitudes = np.abs(values)
+        pruned, protected = magnitudes < self.prune_below, magnitudes > self.protect_above
+        if scores is not None:
+            pruned |= scores < self.score_below
+            protected |= scores > self.score_above
+        return pruned & ~protected, protected
 
 
 @dataclass
@@ -170,7 +199,7 @@ class TableQuantizer:
 
     def coding(self, leaf: CapturedLeaf) -> "TableCoding":
         """Return the coding of one weight."""
-        return self._fitted(leaf, self._config(leaf), self._thresholds(leaf))
+        return self._fitted(leaf, layer_config(self.config, leaf.path, leaf.shape), self._thresholds(leaf))
 
     def finer(self, leaf: CapturedLeaf, coding: "TableCoding") -> "TableCoding | None":
         """Return a coding that prunes nothing, or one with twice as many values; None where none has more."""
@@ -178,7 +207,9 @@ class TableQuantizer:
         bins = coding.bins if coding.codebook.zero is not None else min(2 * coding.bins, MAX_BINS)
         if coding.codebook.zero is None and coding.bins == MAX_BINS:
             return None
-        return self._fitted(leaf, replace(self._config(leaf), bins=bins), thresholds)
+        return self._fitted(
+            leaf, replace(layer_config(self.config, leaf.path, leaf.shape), bins=bins), thresholds
+        )
 
     def _fitted(self, leaf: CapturedLeaf, config: KMeansConfig, thresholds: Thresholds) -> "TableCoding":
         below, above = thresholds.prune_below, thresholds.protect_above
@@ -198,26 +229,12 @@ class TableQuantizer:
     def _thresholds(self, leaf: CapturedLeaf) -> Thresholds:
         return self.thresholds.get(self.type_of(leaf), Thresholds())
 
-    def _config(self, leaf: CapturedLeaf) -> KMeansConfig:
-        bins = self.config.embedding_bins
-        if bins is None or not is_embedding(leaf.path, leaf.shape):
-            return self.config
-        return replace(self.config, bins=bins, prune=0.0)
-
     def _partition(self, leaves: list[CapturedLeaf]) -> Thresholds:
         """Return thresholds at the quantiles of magnitudes and scores over a layer type."""
-        config = self._config(leaves[0])
+        config = layer_config(self.config, leaves[0].path, leaves[0].shape)
         magnitudes = Sketch.of(values for leaf in leaves for values in _values(leaf))
         scores = self._scores(leaves) if config.score else None
-        by_score = scores and config.metric != "magnitude"
-        halves = scores and config.protects_by != "magnitude"
-        kept = config.protect / 2 if halves else config.protect
-        return Thresholds(
-            0.0 if by_score else _lowest(magnitudes, config.prune),
-            _highest(magnitudes, kept),
-            _lowest(scores, config.prune) if scores and by_score else 0.0,
-            _highest(scores, kept) if scores and halves else math.inf,
-        )
+        return Thresholds.of(config, magnitudes, scores)
 
     def _scores(self, leaves: list[CapturedLeaf]) -> Sketch | None:
         """Return the sketch of the scores of a layer type; None where some tensor has none."""
@@ -231,14 +248,19 @@ class TableQuantizer:
         return sketch
 
 
+def layer_config(config: KMeansConfig, path: Path, shape: Sequence[int]) -> KMeansConfig:
+    """Return the settings for a weight: embeddings may have bins of their own, and are not pruned then."""
+    if config.embedding_bins is None or not is_embedding(path, shape):
+        return config
+    return replace(config, bins=config.embedding_bins, prune=0.0)
+
+
 def _left_over(leaf: CapturedLeaf, thresholds: Thresholds, scores: Scores) -> Sketch:
     """Return the sketch of the values that are neither pruned nor kept exactly."""
     sketch = Sketch()
     for index, values in enumerate(_values(leaf)):
-        magnitudes, found = np.abs(values), scores(index)
-        left = (magnitudes >= thresholds.prune_below) & (magnitudes <= thresholds.protect_above)
-        left &= ~((found < thresholds.score_below) | (found > thresholds.score_above))
-        sketch.add(values[left])
+        pruned, protected = thresholds.partition(values, scores(index))
+        sketch.add(values[~(pruned | protected)])
     return sketch
 
 
@@ -308,12 +330,7 @@ def fit_codebook(
     points, counts = _kept(*sketch.extremes(), prune_below, protect_above)
     if points.size > config.bins:
         points, counts = _kept(*sketch.points(), prune_below, protect_above)
-    weights = _weights(points, counts, config.sigma)
-    if config.init == "++":
-        starts = kmeans_plus_plus(points, weights, config.bins, config.seed)
-    else:
-        starts = mvcs_native.kmeans(points, weights, config.bins)
-    centers = _centers(points, weights, starts)
+    centers = _clustered(points, counts, config)
     prunes = prunes or prune_below > 0
     table = _restorable(np.append(centers, 0.0) if prunes else centers, dtype)
     return Codebook(table, int(np.searchsorted(table, 0.0)) if prunes else None)
@@ -327,7 +344,17 @@ def _kept(
     return points[kept], counts[kept]
 
 
-def _weights(points: Points, counts: NDArray[np.uint64], sigma: float | None) -> Points:
+def _clustered(points: Points, counts: NDArray[np.integer[Any]], config: KMeansConfig) -> Points:
+    """Return the centers of weighted k-means (algorithm 2)."""
+    weights = _weights(points, counts, config.sigma)
+    if config.init == "++":
+        starts = kmeans_plus_plus(points, weights, config.bins, config.seed)
+    else:
+        starts = mvcs_native.kmeans(points, weights, config.bins)
+    return _centers(points, weights, starts)
+
+
+def _weights(points: Points, counts: NDArray[np.integer[Any]], sigma: float | None) -> Points:
     """Weigh points by count, or with sigma by counts and magnitudes, each normalized to a sum of 1."""
     frequency = counts.astype(np.float64)
     if sigma is None:
@@ -478,6 +505,95 @@ class TableCoding:
     def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - all chunks are alike
         """Return the elements of a coded chunk."""
         return dequantize(coded.codes, self.parameters, self.dtype.itemsize, coded.exceptions)
+
+
+@dataclass(frozen=True)
+class PublishedCodes:
+    """The weights of one layer type in the levels of the paper.
+
+    Another number of bins moves neither what is pruned nor what is protected.
+
+    Attributes:
+        codes: uint8 [n]: 0 is pruned, 1 protected; from 2 on the values of the table.
+        table: float32, ascending, at most 253.
+        protected: the protected weights in their order, bfloat16, little-endian.
+    """
+
+    codes: Bytes
+    table: Floats
+    protected: bytes
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return FIRST + self.table.size
+
+    def restored(self) -> Floats:
+        """Return the weights.
+
+        Raises:
+            ValueError: a code has no value, or there are more or fewer protected weights than codes of them.
+        """
+        marked = self.codes == PROTECTED
+        if self.codes.size and self.codes.max() >= self.levels:
+            raise ValueError(f"there is no level {self.codes.max()} of {self.levels}")
+        if len(self.protected) != 2 * np.count_nonzero(marked):
+            raise ValueError("protected weights and their codes disagree")
+        values = np.append(np.zeros(FIRST, np.float32), self.table)[self.codes]
+        values[marked] = to_float32(np.frombuffer(self.protected, np.uint8), "bfloat16")
+        return values
+
+
+def published_codes(values: Floats, scores: Floats | None, config: KMeansConfig) -> PublishedCodes:
+    """Quantize the weights of one layer type as the paper prints it (sections 4.1 to 4.4).
+
+    The table is that of all of them: sketches can be merged. Thresholds come from the sketch of
+    `mvcs.quantize`, whose error is smaller than the paper's.
+
+    Args:
+        values: float32 [n], finite.
+        scores: float32 [n], not negative: how sensitive the loss is; None where that is not known.
+        config: with sigma and `init="++"`.
+    """
+    seen = Thresholds.of(config, Sketch.of([values]), None if scores is None else Sketch.of([scores]))
+    pruned, protected = seen.partition(values, scores)
+    centers = _clustered(*log_buckets(values[~(pruned | protected)]), config)
+    table = np.unique(centers.astype(np.float32))
+    codes = mvcs_native.empty(values.size, np.uint8)
+    mvcs_native.assign(values, _bounds(table), codes)
+    codes += np.uint8(FIRST)
+    codes[pruned], codes[protected] = PRUNED, PROTECTED
+    kept = values[protected].clip(-_LARGEST_HALF, _LARGEST_HALF)
+    return PublishedCodes(codes, table, from_float32(kept, "bfloat16"))
+
+
+def log_buckets(values: Floats, alpha: float = ALPHA) -> tuple[Points, NDArray[np.int64]]:
+    """Return the centers of the paper's buckets, ascending, and how many values are in each (algorithm 1).
+
+    With g = (1 + alpha) / (1 - alpha), bucket i of a sign holds magnitudes above g^(i-1) up to g^i, and its
+    center 2g^i / (g + 1) is off by at most alpha of them. Zeros have a bucket of their own.
+
+    Args:
+        values: float32 [n], finite.
+        alpha: the relative error.
+    """
+    growth = (1 + alpha) / (1 - alpha)
+    negative, nonzero = values < 0, values[values != 0]
+    magnitudes, negative = np.abs(nonzero), negative[values != 0]
+    if not nonzero.size:
+        return np.zeros(min(1, values.size)), np.full(min(1, values.size), values.size)
+    exponents = np.log(magnitudes) / np.float32(math.log(growth))
+    index = np.ceil(exponents).astype(np.int64)
+    close = np.abs(exponents - np.rint(exponents)) < _EDGE
+    index[close] = np.ceil(np.log(magnitudes[close].astype(np.float64)) / math.log(growth))
+    low = int(index.min())
+    places = index - low + 1
+    half = int(places.max()) + 1
+    counts = np.bincount(half + np.where(negative, -places, places), minlength=2 * half)
+    counts[half] = values.size - nonzero.size
+    centers = 2 * growth ** (low - 1 + np.arange(1.0, half)) / (growth + 1)
+    points = np.concatenate([[0.0], -centers[::-1], [0.0], centers])
+    return points[counts > 0], counts[counts > 0]
 
 
 def kmeans_plus_plus(points: Points, weights: Points, k: int, seed: int) -> NDArray[np.uint32]:

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mvcs.bench.methods.excp import ExCP
+from mvcs.bench.methods.inshrinkerator import HE, PE, RLE, Inshrinkerator
 from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
 from mvcs.bench.methods.qd import QD, Uniform
 
 _METHODS: tuple[Method, ...] = (
+    Inshrinkerator(),
+    HE(),
+    RLE(),
+    PE(),
     QD(),
     Uniform(),
     LC(),

@@ -54,6 +54,7 @@ class Method(ABC):
         differs: what differs from the paper, or is not said there; empty where nothing does.
         version: is raised when the same tensors would give other bytes, so that old results do not count.
         axes: values to search, by name; the coarsest first in each, so that quality rises along all of them.
+        metrics: what a setting's "metric" may be, in no order; empty for a method without that choice.
         fixed: settings that are measured as they are, beside the search, by a name each.
         needs: what `encode` is handed beside tensors, by name: "scores", float32 in the tensors' shapes that
             say how sensitive the loss is to each weight, and "moments", an optimizer's tensors by kind and by
@@ -66,6 +67,7 @@ class Method(ABC):
     differs: ClassVar[str] = ""
     version: ClassVar[int] = 1
     axes: ClassVar[Mapping[str, Sequence[Value]]] = {}
+    metrics: ClassVar[Sequence[str]] = ()
     fixed: ClassVar[Mapping[str, Setting]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
     restores: ClassVar[frozenset[str]] = frozenset()
@@ -83,7 +85,7 @@ class Method(ABC):
         Args:
             tensors: float32, by name.
             state: of the checkpoint before; None for the first.
-            setting: a value for each axis.
+            setting: a value for each axis, and a metric.
             needs: what `needs` names.
         """
 
@@ -114,7 +116,7 @@ class Method(ABC):
         Args:
             tensors: float32 of two and more dimensions, by name.
             state: of the checkpoint before; None for the first.
-            setting: a value for each axis.
+            setting: a value for each axis, and a metric.
             needs: what `needs` names.
         """
         finite = {name: tensor for name, tensor in tensors.items() if np.isfinite(tensor).all()}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mvcs.bench.methods.catalog import METHODS
 from mvcs.bench.methods.method import Method, Setting, State
 from mvcs.errors import CorruptionError
+from mvcs.inshrinkerator import ConfigurationCube
 
 Tensors = dict[str, NDArray[np.float32]]
 SHAPES = {"a.weight": (7, 5), "b.weight": (3, 4, 2), "embedding.weight": (16, 8)}
@@ -43,9 +44,10 @@ def needs(method: Method, tensors: Tensors, seed: int = 0) -> dict[str, object]:
 
 
 def settings_of(method: Method) -> list[Setting]:
-    """The coarsest and the finest setting, and the fixed ones."""
-    ends = [{name: axis[place] for name, axis in method.axes.items()} for place in (0, -1)]
-    return [*ends, *method.fixed.values()]
+    """The coarsest and the finest setting, the coarsest by other metrics, and the fixed ones."""
+    cube = ConfigurationCube(method.axes, method.metrics)
+    coarsest = [cube.at((0,) * len(cube.axes), metric) for metric in method.metrics[::-1] or (None,)]
+    return [coarsest[0], cube.at(cube.top), *coarsest[1:], *method.fixed.values()]
 
 
 def chain(method: Method, states: list[Tensors], setting: Setting) -> list[tuple[bytes, State]]:
