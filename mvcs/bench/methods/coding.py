@@ -11,8 +11,8 @@ Integers = NDArray[np.integer[Any]]
 
 def to_bits(codes: Integers, width: int) -> bytes:
     """Return each code in `width` bits, at most 16, the high one first."""
-    shifts = np.arange(width - 1, -1, -1)
-    return np.packbits((codes.ravel()[:, None] >> shifts & 1).astype(np.uint8)).tobytes()
+    bits = np.unpackbits(codes.ravel().astype(">u2").view(np.uint8)).reshape(-1, 16)
+    return np.packbits(bits[:, 16 - width :]).tobytes()
 
 
 def from_bits(payload: bytes, width: int, count: int) -> NDArray[np.uint16]:
