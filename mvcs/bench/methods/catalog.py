@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mvcs.bench.methods.deltadnn import DeltaDNN
 from mvcs.bench.methods.excp import ExCP
 from mvcs.bench.methods.inshrinkerator import HE, PE, RLE, Inshrinkerator
 from mvcs.bench.methods.lc import LC
@@ -17,6 +18,7 @@ _METHODS: tuple[Method, ...] = (
     QD(),
     Uniform(),
     LC(),
+    DeltaDNN(),
     ExCP(),
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
