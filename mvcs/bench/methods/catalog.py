@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mvcs.bench.methods.cnr import CNR
 from mvcs.bench.methods.deltadnn import DeltaDNN
 from mvcs.bench.methods.excp import ExCP
 from mvcs.bench.methods.inshrinkerator import HE, PE, RLE, Inshrinkerator
@@ -19,6 +20,7 @@ _METHODS: tuple[Method, ...] = (
     Uniform(),
     LC(),
     DeltaDNN(),
+    CNR(),
     ExCP(),
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
