@@ -6,6 +6,7 @@ from types import MappingProxyType
 from mvcs.bench.methods.cnr import CNR
 from mvcs.bench.methods.deltadnn import DeltaDNN
 from mvcs.bench.methods.excp import ExCP
+from mvcs.bench.methods.gobo import GOBO
 from mvcs.bench.methods.inshrinkerator import HE, PE, RLE, Inshrinkerator
 from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
@@ -21,6 +22,7 @@ _METHODS: tuple[Method, ...] = (
     LC(),
     DeltaDNN(),
     CNR(),
+    GOBO(),
     ExCP(),
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
