@@ -96,6 +96,11 @@ class Content:
         return _whole(self.bases or ())
 
     @property
+    def size(self) -> int:
+        """Bytes of all chunks."""
+        return sum(chunk.size for chunk in self.chunks)
+
+    @property
     def counts(self) -> list[int]:
         """Elements of each chunk."""
         return [chunk.size // self.element.width for chunk in self.chunks]
@@ -208,48 +213,55 @@ def coders_of(width: int) -> tuple[Coder, ...]:
     return (*CODES, *RANS) if width == 1 else (single(Encoding.RAW), *RANS)
 
 
-def others(element: ElementFormat) -> tuple[Coder, ...]:
-    """Return the compressors that this installation has for such elements."""
-    found = [
-        Coder("zstd -3", near=False, encode=_encode_zstd, decode=_decode_zstd),
-        Coder("XOR, planes, zstd -3", near=True, encode=_encode_xor, decode=_decode_xor),
-    ]
-    if has_zipnn() and element.floating and element.width in _ZIPNN_TYPES:
-        found.append(Coder("ZipNN", near=False, encode=_encode_zipnn, decode=_decode_zipnn))
-    return tuple(found)
+def zstd(level: int) -> Coder:
+    """Return zstd of all bytes."""
+
+    def encoded(content: Content) -> Sequence[Buffer]:
+        return [_compressed(content.whole, level)]
+
+    def decoded(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
+        return [_decompressed(payload, content.size) for payload in payloads]
+
+    return Coder(f"zstd -{level}", near=False, encode=encoded, decode=decoded)
 
 
-def has_zipnn() -> bool:
-    """Whether the optional package is installed."""
-    return importlib.util.find_spec("zipnn") is not None
+def byte_planes(content: Bytes, width: int) -> list[Bytes]:
+    """Return the first bytes of all elements, then their second ones, and so on."""
+    return [np.ascontiguousarray(plane) for plane in content.reshape(-1, width).T]
 
 
-def _compressed(data: Bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(np.ascontiguousarray(data).data)
+def _encode_planes(content: Content) -> Sequence[Buffer]:
+    return [_compressed(plane, _LEVEL) for plane in byte_planes(content.whole, content.element.width)]
 
 
-def _decompressed(payload: Buffer) -> Bytes:
-    return np.frombuffer(zstandard.ZstdDecompressor().decompress(bytes(payload)), np.uint8)
+def _decode_planes(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
+    return [_joined_planes(payloads, content)]
 
 
-def _encode_zstd(content: Content) -> Sequence[Buffer]:
-    return [_compressed(content.whole)]
-
-
-def _decode_zstd(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:  # noqa: ARG001  # a decoder's form
-    return [_decompressed(payload) for payload in payloads]
+def _joined_planes(payloads: Sequence[Buffer], content: Content) -> Bytes:
+    size = content.size // content.element.width
+    return np.stack([_decompressed(payload, size) for payload in payloads], axis=1).reshape(-1)
 
 
 def _encode_xor(content: Content) -> Sequence[Buffer]:
-    mixed = content.whole ^ content.base
-    planes = mixed.reshape(-1, content.element.width).T
-    return [_compressed(plane) for plane in planes]
+    planes = byte_planes(content.whole ^ content.base, content.element.width)
+    return [_compressed(plane, _LEVEL) for plane in planes]
 
 
 def _decode_xor(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
-    planes = np.stack([_decompressed(payload) for payload in payloads], axis=1)
-    restored: Bytes = planes.reshape(-1) ^ content.base
+    restored: Bytes = _joined_planes(payloads, content) ^ content.base
     return [restored]
+
+
+def _compressed(data: Bytes, level: int) -> bytes:
+    return zstandard.ZstdCompressor(level=level).compress(np.ascontiguousarray(data).data)
+
+
+def _decompressed(payload: Buffer, size: int) -> Bytes:
+    frame = bytes(payload)
+    if zstandard.frame_content_size(frame) != size:
+        raise ValueError(f"a frame is not of {size} bytes")
+    return np.frombuffer(zstandard.ZstdDecompressor().decompress(frame), np.uint8)
 
 
 def _encode_zipnn(content: Content) -> Sequence[Buffer]:
@@ -266,3 +278,19 @@ def _zipnn(content: Content) -> Any:  # noqa: ANN401  # an optional package with
         warnings.simplefilter("ignore")
         zipnn = importlib.import_module("zipnn")
     return zipnn.ZipNN(input_format="byte", bytearray_dtype=_ZIPNN_TYPES[content.element.width])
+
+
+PLANES = Coder("planes, zstd -3", near=False, encode=_encode_planes, decode=_decode_planes)
+XOR_PLANES = Coder("XOR, planes, zstd -3", near=True, encode=_encode_xor, decode=_decode_xor)
+ZIPNN = Coder("ZipNN", near=False, encode=_encode_zipnn, decode=_decode_zipnn)
+
+
+def others(element: ElementFormat) -> tuple[Coder, ...]:
+    """Return the compressors that this installation has for such elements."""
+    fits = has_zipnn() and element.floating and element.width in _ZIPNN_TYPES
+    return (zstd(_LEVEL), XOR_PLANES, *((ZIPNN,) if fits else ()))
+
+
+def has_zipnn() -> bool:
+    """Whether the optional package is installed."""
+    return importlib.util.find_spec("zipnn") is not None

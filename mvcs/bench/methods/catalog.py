@@ -11,6 +11,7 @@ from mvcs.bench.methods.inshrinkerator import HE, PE, RLE, Inshrinkerator
 from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
 from mvcs.bench.methods.qd import QD, Uniform
+from mvcs.bench.methods.references import REFERENCES
 
 _METHODS: tuple[Method, ...] = (
     Inshrinkerator(),
@@ -24,6 +25,7 @@ _METHODS: tuple[Method, ...] = (
     CNR(),
     GOBO(),
     ExCP(),
+    *REFERENCES,
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
 """In the order in which they are listed."""

@@ -1,6 +1,9 @@
 """Coders that the papers share: whole bits and LZMA. Huffman codes are those of `mvcs.inshrinkerator`."""
 
 import lzma
+import struct
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,3 +50,20 @@ def decompressed(payload: bytes, size: int) -> bytes:
     if len(found) != size:
         raise ValueError(f"{len(found)} bytes instead of {size}")
     return found
+
+
+def sealed(sections: Sequence[bytes]) -> list[bytes]:
+    """Put a checksum in front of what goes to libraries that may crash on damaged bytes."""
+    return [struct.pack("<I", zlib.crc32(b"".join(sections))), *sections]
+
+
+def unsealed(sections: Sequence[bytes]) -> Sequence[bytes]:
+    """Return what `sealed` was given.
+
+    Raises:
+        ValueError: the checksum is of others.
+    """
+    checksum, *others = sections
+    if checksum != struct.pack("<I", zlib.crc32(b"".join(others))):
+        raise ValueError("its checksum is of other bytes")
+    return others

@@ -6,6 +6,7 @@ the names and shapes of the tensors, where they are not those of the checkpoint 
 that hold a NaN or an infinity, which every method keeps as they are.
 """
 
+import importlib.util
 import json
 import struct
 import zlib
@@ -52,6 +53,7 @@ class Method(ABC):
         name: how it is asked for.
         paper: title, venue and sections.
         differs: what differs from the paper, or is not said there; empty where nothing does.
+        package: that it needs beside those of mvcs; empty where it needs none.
         version: is raised when the same tensors would give other bytes, so that old results do not count.
         axes: values to search, by name; the coarsest first in each, so that quality rises along all of them.
         metrics: what a setting's "metric" may be, in no order; empty for a method without that choice.
@@ -62,15 +64,22 @@ class Method(ABC):
         restores: kinds of moments that it codes as well; the others are kept exactly.
     """
 
-    name: ClassVar[str]
-    paper: ClassVar[str]
-    differs: ClassVar[str] = ""
+    name: str
+    paper: str
+    differs: str = ""
+    package: str = ""
     version: ClassVar[int] = 1
     axes: ClassVar[Mapping[str, Sequence[Value]]] = {}
     metrics: ClassVar[Sequence[str]] = ()
     fixed: ClassVar[Mapping[str, Setting]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
     restores: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def missing(self) -> str:
+        """How to install the package that it needs; empty where that is there."""
+        there = not self.package or importlib.util.find_spec(self.package) is not None
+        return "" if there else "pip install 'mvcs[bench]'"
 
     @abstractmethod
     def code(
