@@ -4,6 +4,7 @@ import pathlib
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from mvcs.checkpoint.formats.detection import SUFFIXES, TORCH_SUFFIXES, is_called_file
@@ -135,7 +136,8 @@ def _walk(node: Value, path: Path) -> Iterator[tuple[int, Path, _Around]]:
         for place, child in below:
             reference = tensor_reference(child)
             # Names further in do not count.
-            if not around.inside and len(place) <= _NAMES and _is_optimizer_name(place):
+            named_here = len(place) < _NAMES or (len(place) == _NAMES and is_file(place[0]))
+            if not around.inside and named_here and _is_optimizer_name(place):
                 named = around._replace(inside=True)
             else:
                 named = around
@@ -177,6 +179,7 @@ def _first_names(path: Path) -> list[str]:
     return [pathlib.PurePosixPath(str(path[0])).name, *(path_components(path[1:2])[:1])]
 
 
+@lru_cache(1)
 def is_file(key: object) -> bool:
     """Tell whether the first key of a path is a file of tensors."""
     # Nearly all keys are names of tensors, of which the last letters tell in a fraction of the time.
@@ -186,7 +189,7 @@ def is_file(key: object) -> bool:
 
 def path_components(path: Path) -> list[str]:
     """Return the components of a path; one key may hold several, joined with dots."""
-    return [part for key in path for part in str(key).split(".")]
+    return ".".join(map(str, path)).split(".") if path else []
 
 
 class Role(StrEnum):

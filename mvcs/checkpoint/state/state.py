@@ -4,6 +4,7 @@ import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -69,10 +70,8 @@ def capture_state(state: object) -> Captured:
     """
     capture = StateCapture(Collector())
     root = capture.node(state, ())
-    if "torch" in sys.modules:
-        from mvcs.checkpoint.state import torch_values
-
-        torch_values.wait_for_devices(leaf.source for leaf in capture.collector.leaves)
+    if capture.torch:
+        capture.torch.wait_for_devices(leaf.source for leaf in capture.collector.leaves)
     return Captured(tuple(capture.collector.leaves), root=root, blobs=capture.collector.blobs)
 
 
@@ -91,6 +90,8 @@ class StateCapture:
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
         self._open: set[int] = set()
+        # A state cannot hold torch objects in a process that has not imported torch.
+        self.torch = import_module("mvcs.checkpoint.state.torch_values") if "torch" in sys.modules else None
 
     def node(self, value: object, path: Path, depth: int = MAX_NESTING) -> Value:
         """Return the structure of `value`.
@@ -103,6 +104,9 @@ class StateCapture:
             return self._container(value, path, depth)
         if kind in _PRIMITIVES or kind is bytearray:
             return self._primitive(value, path)
+        found = self.torch.find_tensor(value, path) if self.torch else None
+        if found is not None:
+            return self.collector.tensor(found, path)
         node = self._object(value, path, depth)
         if node is not None:
             return node
@@ -136,16 +140,9 @@ class StateCapture:
         return value  # type: ignore[return-value]  # None, bool, int or float are values
 
     def _torch(self, value: object, path: Path) -> Value:
-        # A state cannot hold torch objects in a process that has not imported torch.
-        if "torch" in sys.modules:
-            from mvcs.checkpoint.state import torch_values
-
-            found = torch_values.find_tensor(value, path)
-            if found is not None:
-                return self.collector.tensor(found, path)
-            constant = torch_values.constant_node(value, path)
-            if constant is not None:
-                return constant
+        constant: Value = self.torch.constant_node(value, path) if self.torch else None
+        if constant is not None:
+            return constant
         if callable(getattr(value, "state_dict", None)):
             raise refuse(path, f"a '{type(value).__name__}'", f"pass {_called(value, path)}.state_dict()")
         raise refuse(path, f"a '{type(value).__name__}'")

@@ -12,6 +12,8 @@ from mvcs.errors import CorruptionError
 from mvcs.objects import DTYPES, DType, NodeTag, Path, TensorFlag, Value, as_integer, as_text, element_count
 
 _OF_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})  # whose views take it less time
+_DTYPES = {getattr(torch, name): dtype for name, dtype in DTYPES.items() if hasattr(torch, name)}
+_NO_FLAGS = TensorFlag(0)
 _PLAIN = (
     "wrap what has it in a class that makes plain tensors of it in state_dict, and it of them when loading"
 )
@@ -71,8 +73,7 @@ def find_tensor(value: object, path: Path) -> Found | None:
         return None
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
         raise refuse(path, f"a tensor of the subclass '{type(value).__name__}'", _PLAIN)
-    dtype = _stored_dtype(value, path)
-    flags = TensorFlag(0)
+    dtype, flags = _stored_dtype(value, path), _NO_FLAGS
     if value.requires_grad:
         flags |= TensorFlag.REQUIRES_GRAD
     if type(value) is torch.nn.Parameter:
@@ -81,23 +82,21 @@ def find_tensor(value: object, path: Path) -> Found | None:
 
 
 def _stored_dtype(tensor: torch.Tensor, path: Path) -> DType:
-    dtype = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+    dtype, strided = _DTYPES.get(tensor.dtype), tensor.layout is torch.strided
+    if dtype and strided and not (tensor.is_nested or tensor.is_meta or tensor.is_quantized):
+        return dtype
     kinds = {"nested": tensor.is_nested, "meta": tensor.is_meta, "quantized": tensor.is_quantized}
     strange = [name for name, applies in kinds.items() if applies]
-    if not strange and tensor.layout is not torch.strided:
+    if not strange and not strided:
         strange = [str(tensor.layout).removeprefix("torch.")]
-    if strange:
-        raise refuse(path, f"a {strange[0]} tensor")
-    if dtype is None:
-        raise refuse(path, f"a tensor of type '{tensor.dtype}'")
-    return dtype
+    raise refuse(path, f"a {strange[0]} tensor" if strange else f"a tensor of type '{tensor.dtype}'")
 
 
 def _identity(tensor: torch.Tensor) -> object:
     # Tensors without elements have no memory to share, so only the object itself tells them apart.
     memory = tensor.data_ptr() if tensor.numel() else id(tensor)
     reading = (tensor.dtype, tensor.is_conj(), tensor.is_neg())
-    return ("torch", str(tensor.device), memory, tuple(tensor.shape), tensor.stride(), reading)
+    return ("torch", tensor.device, memory, tensor.shape, tensor.stride(), reading)
 
 
 def constant_node(value: object, path: Path) -> Value:
