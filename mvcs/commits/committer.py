@@ -306,10 +306,11 @@ class Committer:
 
     def _stored(self, task: Task, keeper: ExactLeaves, bounded: BoundedGroups | None) -> Tree:
         """Store leaf after leaf, and blobs."""
-        waves = [keeper.groups()] if bounded is None else bounded.waves()
+        same = keeper.unchanged() if bounded is None else {}
+        waves = [keeper.groups(same)] if bounded is None else bounded.waves()
         store = task.pool.counted(keeper.keep_all if bounded is None else bounded.store)
         memory = replace(keeper.store.memory, threads=self._threads)
-        return store_tree(task.captured, waves, store, keeper.writer, memory, self._progress)
+        return store_tree(task.captured, same, waves, store, keeper.writer, memory, self._progress)
 
     def _put(self, tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
         near = parent.revision.commit.tree if parent.revision and parent.tree else None

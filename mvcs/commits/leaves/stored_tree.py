@@ -2,10 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from typing import TypeVar
 
 from mvcs.checkpoint import Captured, CapturedLeaf
@@ -45,6 +46,7 @@ Got = TypeVar("Got")
 
 def store_tree(
     captured: Captured,
+    same: Mapping[int, Leaf],
     waves: Iterable[Iterable[list[Planned]]],
     store: Callable[[list[Planned]], Stored],
     writer: ObjectWriter,
@@ -55,7 +57,8 @@ def store_tree(
 
     Args:
         captured: the state or files.
-        waves: every leaf once, in groups. What one wave stored, the next may be stored near.
+        same: leaves that are stored already, by their numbers.
+        waves: every other leaf once, in groups. What one wave stored, the next may be stored near.
         store: stores a group; called from several threads.
         writer: takes blobs, and places what waits for company after each wave but the last.
         memory: what groups may take together that are stored side by side; one that takes more is alone.
@@ -65,7 +68,8 @@ def store_tree(
         ConflictError: a file was written meanwhile; the error names it.
     """
     progress.start("storing", captured.raw_bytes, "bytes")
-    leaves: dict[int, Leaf] = {}
+    progress.advance(sum(captured.leaves[index].raw_bytes for index in same))
+    leaves = dict(same)
     for number, groups in enumerate(waves):
         if number:
             writer.gather()
@@ -146,13 +150,18 @@ class ExactLeaves:
     writer: ObjectWriter
     store: ObjectStore
 
-    def groups(self) -> list[list[Planned]]:
-        """Return all leaves in groups: a leaf, then the low-precision copies of it."""
+    def unchanged(self) -> dict[int, Leaf]:
+        """Return the small leaves that are the parent's, by their numbers; no copies, nor what has some."""
+        grouped = {*self.anatomy.copies, *self.anatomy.copies.values()}
+        return self._same(index for index in range(len(self.anatomy.captured.leaves)) if index not in grouped)
+
+    def groups(self, same: Container[int]) -> list[list[Planned]]:
+        """Return all leaves but `same` in groups: a leaf, then the low-precision copies of it."""
         copies = self.anatomy.copies
         found = {
             i: [Planned(i, Treatment.EXACT)]
             for i in range(len(self.anatomy.captured.leaves))
-            if i not in copies
+            if i not in copies and i not in same
         }
         for copy, master in copies.items():
             found[master].append(Planned(copy, Treatment.EXACT, master))
@@ -161,8 +170,6 @@ class ExactLeaves:
     def keep_all(self, group: Iterable[Planned]) -> Stored:
         """Store a group: of all its leaves a chunk, near that of the first where they are copies of it."""
         kept = [_Kept(item.index, self._exact_base(item.index)) for item in group]
-        if len(kept) == 1 and (old := kept[0].old) is not None and self._is_same(kept[0].index, old):
-            return [(kept[0].index, old)]
         leaves = [self.anatomy.captured.leaves[one.index] for one in kept]
         # The grid counts elements, so that chunks of all of them cover the same ones.
         for parts in zip(*(leaf.chunks() for leaf in leaves), strict=True):
@@ -174,7 +181,8 @@ class ExactLeaves:
 
     def keep(self, index: int) -> Leaf:
         """Store a leaf, near the parent's exact leaf where that is smaller."""
-        return self.keep_all([Planned(index, Treatment.EXACT)])[0][1]
+        same = self._same([index])
+        return same[index] if same else self.keep_all([Planned(index, Treatment.EXACT)])[0][1]
 
     def _keep_chunk(self, one: "_Kept", part: memoryview, wide: Near | None) -> ObjectId:
         dtype, number = self.anatomy.captured.leaves[one.index].dtype, len(one.chunks)
@@ -187,12 +195,16 @@ class ExactLeaves:
         one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=company))
         return one.chunks[-1]
 
-    def _is_same(self, index: int, old: Leaf) -> bool:
-        """Tell whether a small leaf is the parent's, and is kept: it is neither copied nor coded then."""
-        leaf, chunks = self.anatomy.captured.leaves[index], old.handed_over.chunks
-        if leaf.raw_bytes > _SMALL or len(chunks) != 1:
-            return False
-        return object_id(Kind.CHUNK, leaf.source.read()) == chunks[0] and self.writer.keeps(chunks[0])
+    def _same(self, indices: Iterable[int]) -> dict[int, Leaf]:
+        """Return the small leaves that are the parent's, and are kept: they are neither copied nor coded."""
+        leaves, found = self.anatomy.captured.leaves, list[tuple[int, Leaf]]()
+        for index in indices:
+            old = self._exact_base(index) if leaves[index].raw_bytes <= _SMALL else None
+            chunks = () if old is None else old.handed_over.chunks
+            if old and len(chunks) == 1 and object_id(Kind.CHUNK, leaves[index].source.read()) == chunks[0]:
+                found.append((index, old))
+        kept = self.writer.keeps([old.handed_over.chunks[0] for _, old in found])
+        return dict(compress(found, kept))
 
     def _exact_base(self, index: int) -> Leaf | None:
         base = self.bases.find(self.anatomy.captured.leaves[index])

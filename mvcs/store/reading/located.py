@@ -54,6 +54,11 @@ class Run:
         return self.first.place
 
     @property
+    def ids(self) -> tuple[ObjectId, ...]:
+        """The id of each."""
+        return self.first.placed.ids[self.first.member : self.first.member + self.count]
+
+    @property
     def lengths(self) -> tuple[int, ...]:
         """Bytes of the content of each."""
         return self.first.placed.entry.lengths[self.first.member : self.first.member + self.count]

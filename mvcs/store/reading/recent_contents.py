@@ -1,5 +1,6 @@
 """Chunks of the last commit in memory, so that the next one need not decode its bases."""
 
+from collections.abc import Iterable
 from threading import Lock
 
 from mvcs.delta import Buffer, as_array
@@ -36,11 +37,11 @@ class RecentContents:
         with self._lock:
             self._held[identifier] = (spare, writer)
 
-    def renew(self, identifier: ObjectId, writer: object) -> None:
-        """Hold for a writer what is held, since it met the same chunk."""
+    def renew(self, identifiers: Iterable[ObjectId], writer: object) -> None:
+        """Hold for a writer what is held, since it met the same chunks."""
         with self._lock:
-            if identifier in self._held:
-                self._held[identifier] = (self._held[identifier][0], writer)
+            held = ((identifier, self._held.get(identifier)) for identifier in identifiers)
+            self._held |= {identifier: (item[0], writer) for identifier, item in held if item}
 
     def take(self, identifier: ObjectId, writer: object) -> Buffer | None:
         """Return a chunk, if it is held; it leaves, unless `writer` itself stored it."""

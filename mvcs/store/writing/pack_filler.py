@@ -3,7 +3,8 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from threading import RLock
 
 from mvcs.delta import Buffer, Encoding
@@ -79,6 +80,13 @@ class PackFiller:
             self.basing.lean_on([identifier])
             self._leant_on.add((located.place, entries))
             return True
+
+    def holds_each(self, identifiers: Sequence[ObjectId]) -> list[bool]:
+        """Tell of each of several objects what `holds` does; neighbours in one entry are looked at once."""
+        runs = None if self._exact else self._store.catalog.runs(identifiers)
+        if runs is None or list(chain.from_iterable(run.ids for run in runs)) != list(identifiers):
+            return [self.holds(identifier) for identifier in identifiers]
+        return [held for run in runs for held in repeat(self.holds(run.first.id), run.count)]
 
     def sound(self, bases: Iterable[ObjectId]) -> bool:
         """Tell whether everything behind some bases is stored as it was written; it is read for that."""

@@ -1,8 +1,9 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import compress
 from threading import RLock
 
 from mvcs.delta import Buffer, CodeCoder, ElementFormat, Encoding, pays_near_base
@@ -158,15 +159,14 @@ class ObjectWriter:
         if self._claim(identifier, leant_on=leant_on):
             self._store_chunk(identifier, content, element, near, narrowed_from, company)
         elif self._values is not None:
-            self._values.renew(half(identifier), self)
+            self._values.renew([half(identifier)], self)
         return identifier
 
-    def keeps(self, identifier: ObjectId) -> bool:
-        """Tell whether a chunk is stored already, and may be referred to; then it is."""
-        with self._lock:
-            known = self._known(identifier, leant_on=False)
-        if known and self._values is not None:
-            self._values.renew(half(identifier), self)
+    def keeps(self, identifiers: Sequence[ObjectId]) -> list[bool]:
+        """Tell of each chunk whether it is stored already, and may be referred to; then it is."""
+        known = self._filler.holds_each(identifiers)
+        if self._values is not None:
+            self._values.renew(map(half, compress(identifiers, known)), self)
         return known
 
     def _store_chunk(
