@@ -228,6 +228,8 @@ class Committer:
         bounded = self._bounded(request, parent, keeper, layers)
         stored = self._stored(task, keeper, bounded)
         tree = kept.beside(stored) if kept else stored
+        if parent.tree is not None:
+            tree.is_like(parent.tree)  # then it is not encoded and walked again
         tree_id = self._put(tree, parent, layers.value)
         refuse_same_tree(request, tree_id, parent.revision)
         layers.gather()

@@ -163,11 +163,7 @@ class Indexing:
 
     def _kept(self, tree: Tree, revision: Revision, before: Tree | None) -> frozenset[int]:
         """Return the leaves of which nothing is new, and which the index has where they lie now."""
-        # Of equal structures names and roles are equal; 1 and True are equal, too, and their texts are not.
-        try:
-            if before is None or repr((tree.root, tree.files)) != repr((before.root, before.files)):
-                return frozenset()
-        except ValueError:  # Python refuses to print integers of thousands of digits
+        if before is None or not tree.is_like(before):  # names and roles are equal then
             return frozenset()
         pairs = enumerate(zip(tree.leaves, before.leaves, strict=True))
         same = {index: leaf.tensor.chunk_ids() for index, (leaf, old) in pairs if leaf == old}

@@ -1,10 +1,12 @@
 """What a commit holds: the structure of a state, or files, with a table of tensor leaves; and parts of it."""
 
+import marshal
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import Any
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.memory import no_collections
@@ -55,6 +57,57 @@ def _check_folders(parts: list[list[str]]) -> None:
 
 _FEWER = "long lists of numbers fit in as arrays or tensors, and many small tensors stacked to one"
 
+_NO_REFERENCES = 2  # a version of marshal in which equal values have equal bytes
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a tree holds beside its leaves; trees that are alike share it, with what was worked out of it."""
+
+    root: cbor.Value
+    files: tuple[FileEntry, ...] | None
+
+    def is_same(self, other: "Structure") -> bool:
+        """Tell whether it is another; 1 and True are not the same here, which Python says are equal."""
+        if self is other:
+            return True
+        one, two = (marshal.dumps(each.content(), _NO_REFERENCES) for each in (self, other))
+        return one == two
+
+    def content(self) -> Any:  # noqa: ANN401 - nested values
+        """Return it as it is encoded."""
+        if self.files is None:
+            return self.root
+        return [[entry.path, entry.format.value, entry.node, entry.header] for entry in self.files]
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The same, encoded."""
+        for entry in self.content() if self.files else ():
+            as_file(entry)
+        return cbor.dumps(self.content())
+
+    @cached_property
+    def references(self) -> References:
+        """What is referred to, of which all is checked."""
+        found = References()
+        for node in [self.root] if self.files is None else _nodes_of(self.files):
+            found.add(node)
+        return found
+
+    def tensor_paths(self) -> Iterator[tuple[Path, int]]:
+        """Yield every path where a tensor stands, with its leaf."""
+        for path, content in contents_of(self.files, self.root):
+            yield from walk_tensors(content, path)
+
+    @cached_property
+    def leaf_paths(self) -> list[Path]:
+        """The path where each leaf is met first."""
+        paths: dict[int, Path] = {}
+        for path, index in self.tensor_paths():
+            paths.setdefault(index, path)
+        return [paths[index] for index in range(len(paths))]
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -78,20 +131,10 @@ class Tree:
         """
         with recording("this tree", hint=_FEWER):
             leaves = LeafWriter(self.leaves).items()
-            content = self._content()
+            content = self.structure.encoded
             self._check()
         kind = "state" if self.files is None else "files"
-        return cbor.array_of([cbor.dumps(kind), cbor.dumps(content), cbor.array_of(leaves)])
-
-    def _content(self) -> cbor.Value:
-        if self.files is None:
-            return self.root
-        files: list[cbor.Value] = [
-            [entry.path, entry.format.value, entry.node, entry.header] for entry in self.files
-        ]
-        for entry in files:
-            as_file(entry)
-        return files
+        return cbor.array_of([cbor.dumps(kind), content, cbor.array_of(leaves)])
 
     @property
     def id(self) -> ObjectId:
@@ -122,6 +165,18 @@ class Tree:
         tree._check()
         return tree
 
+    def is_like(self, other: "Tree") -> bool:
+        """Tell whether all but the leaves is the same; what was worked out of that is shared then."""
+        if not self.structure.is_same(other.structure):
+            return False
+        vars(self)["structure"] = other.structure
+        return True
+
+    @cached_property
+    def structure(self) -> Structure:
+        """All but the leaves."""
+        return Structure(self.root, self.files)
+
     @property
     def parts(self) -> list[str] | None:
         """The keys at the top of a state, as text; None for files."""
@@ -139,23 +194,15 @@ class Tree:
 
     def tensor_paths(self) -> Iterator[tuple[Path, int]]:
         """Yield every path where a tensor stands, with its leaf; those that are tied have one leaf."""
-        for path, content in contents_of(self.files, self.root):
-            yield from walk_tensors(content, path)
+        return self.structure.tensor_paths()
 
     def leaf_paths(self) -> list[Path]:
         """Return for each leaf the path where it is met first."""
-        return self._leaf_paths
-
-    @cached_property
-    def _leaf_paths(self) -> list[Path]:
-        paths: dict[int, Path] = {}
-        for path, index in self.tensor_paths():
-            paths.setdefault(index, path)
-        return [paths[index] for index in range(len(self.leaves))]
+        return self.structure.leaf_paths
 
     def blobs(self) -> list[tuple[ObjectId, int]]:
         """Return id and length of every blob the tree refers to, in order."""
-        return self._references.blobs
+        return self.structure.references.blobs
 
     @cached_property
     def unfit(self) -> list[UnfitPath]:
@@ -167,19 +214,10 @@ class Tree:
         """Bytes of all tensors and blobs as handed over; aliases count once."""
         return sum(leaf.raw_bytes for leaf in self.leaves) + sum(dict(self.blobs()).values())
 
-    @cached_property
-    def _references(self) -> References:
-        """What its structures refer to, of which all are checked."""
-        found = References()
-        for node in [self.root] if self.files is None else _nodes_of(self.files):
-            found.add(node)
-        return found
-
     def _check(self) -> None:
-        if self._references.leaves != len(self.leaves):
-            raise CorruptionError(
-                f"a tree has {len(self.leaves)} leaves and refers to {self._references.leaves}"
-            )
+        count = self.structure.references.leaves
+        if count != len(self.leaves):
+            raise CorruptionError(f"a tree has {len(self.leaves)} leaves and refers to {count}")
         self._check_files()
 
     def _check_files(self) -> None:
