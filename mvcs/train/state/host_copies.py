@@ -2,11 +2,12 @@
 
 import copy
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, eq
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,7 +93,8 @@ class _Plan:
     singly: Sequence[tuple[int, torch.Tensor]] = ()
     devices: frozenset[torch.device] = frozenset()
 
-    def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
+    def copy(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Copy `tensors`, if they are like those that this was made for, and the same ones are tied."""
         # One after the other: thousands of tuples at once would call for the garbage collector.
         alike = len(tensors) == len(self.readings) and all(map(eq, map(_reading, tensors), self.readings))
         if not alike:
@@ -100,10 +102,9 @@ class _Plan:
         live = list(compress(tensors, self.plain))
         direct = list(compress(live, self.direct))
         as_bytes = all(map(torch.Tensor.is_contiguous, direct)) and not any(map(torch.Tensor.is_neg, direct))
-        return as_bytes and _ties(live) == self.ties
-
-    def copy(self, tensors: Sequence[torch.Tensor]) -> None:
-        live = list(compress(tensors, self.plain))
+        addresses = list(map(torch.Tensor.data_ptr, live)) if as_bytes else []
+        if not as_bytes or _ties(live, addresses) != self.ties:
+            return False
         for device in self.devices:
             # On whichever stream the optimizer stepped: a copy waits for the current one alone.
             torch.cuda.synchronize(device)
@@ -112,10 +113,10 @@ class _Plan:
             source = copied_as(live[place].resolve_neg())
             # Pinned memory alone may be copied to while we go on, and only CUDA devices are waited for.
             target.copy_(source, non_blocking=live[place].device in self.devices)
-        addresses = list(map(torch.Tensor.data_ptr, compress(live, self.direct)))
-        self.gather.fill(addresses, torch.get_num_threads())
+        self.gather.fill(list(compress(addresses, self.direct)), torch.get_num_threads())
         for device in self.devices:
             torch.cuda.current_stream(device).synchronize()
+        return True
 
 
 class HostMemory:
@@ -135,16 +136,12 @@ class HostMemory:
         """What stands for each tensor in a copy; None for one that is not plain."""
         return self._plan.given
 
-    def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Tell whether `tensors` are like those that the memory was made for, and the same ones are tied."""
-        return self._plan.fits(tensors)
-
     def make(self, tensors: Sequence[torch.Tensor]) -> None:
         """Make `tensors` fit. What is held is used as far as they are alike, from the first one on."""
         self._plan = _Plan()
         plain = [is_plain(tensor) for tensor in tensors]
         live = list(compress(tensors, plain))
-        ties = _ties(live)
+        ties = _ties(live, list(map(torch.Tensor.data_ptr, live)))
         own = [place for place in range(len(live)) if place not in ties]
         self._allocate([live[place] for place in own])
         hosts = dict(zip(own, self._hosts, strict=True))
@@ -161,9 +158,13 @@ class HostMemory:
             devices=frozenset(tensor.device for tensor in live if tensor.device.type == "cuda"),
         )
 
-    def fill(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Copy `tensors`, which must fit; devices have finished when this returns."""
-        self._plan.copy(tensors)
+    def fill(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Copy `tensors`; devices have finished when this returns.
+
+        Nothing is copied, and False returned, where they are not like those that the memory was made for, or
+        where others are tied.
+        """
+        return self._plan.copy(tensors)
 
     def _allocate(self, tensors: Sequence[torch.Tensor]) -> None:
         pairs = enumerate(zip(self._hosts, tensors, strict=False))
@@ -199,9 +200,8 @@ def copied_as(tensor: torch.Tensor) -> torch.Tensor:
     return resolved.view(INTEGERS[resolved.element_size()])
 
 
-def _ties(tensors: Sequence[torch.Tensor]) -> dict[int, int]:
-    """Return the index of the first tensor tied to each one that is not the first."""
-    places = list(map(torch.Tensor.data_ptr, tensors))
+def _ties(tensors: Sequence[torch.Tensor], places: Sequence[int]) -> dict[int, int]:
+    """Return the index of the first tensor tied to each one that is not the first, by their addresses."""
     if len(set(places)) == len(places):
         return {}
     times = Counter(places)
@@ -241,10 +241,9 @@ class HostBuffers:
         walk = _Walk(state, self._memory.given)
         with torch.no_grad():
             # Mostly a state is made like the one before it, and the first walk has met what it hoped for.
-            while not self._memory.fits(walk.tensors):
+            while not self._memory.fill(walk.tensors):
                 self._memory.make(walk.tensors)
                 walk = _Walk(state, self._memory.given)
-            self._memory.fill(walk.tensors)
         return walk.copied
 
 
@@ -260,44 +259,43 @@ class _Walk:
         self.tensors: list[torch.Tensor] = []
         self._given = iter(given)
         self._others: dict[int, tuple[object, object]] = {}
-        self.copied = self._value(state, MAX_NESTING)
+        (self.copied,) = self._items([state], MAX_NESTING)
 
-    def _value(self, value: object, depth: int) -> object:
-        kind = type(value)
-        # A nested tensor cannot even be asked for its shape.
-        if kind in PLAIN_TYPES and not value.is_nested:  # type: ignore[attr-defined]  # by its kind
-            return self._tensor(value)  # type: ignore[arg-type]  # the same
-        if kind in _FIXED or depth == 0:
-            return value
+    def _items(self, items: Sequence[object], depth: int) -> list[object]:
+        copied = list(items)
+        self._replace(enumerate(items), copied, depth)
+        return copied
+
+    def _replace(self, items: Iterable[tuple[Any, Any]], copied: Any, depth: int) -> None:  # noqa: ANN401 - by place
+        """Put copies of items into the copied container that holds them. No call for each: there are many."""
+        for place, item in items:
+            kind = type(item)
+            # A nested tensor cannot even be asked for its shape.
+            if kind in PLAIN_TYPES and not item.is_nested:
+                self.tensors.append(item)
+                given = next(self._given, None)
+                if given is not None:
+                    copied[place] = given
+            elif kind not in _FIXED and depth:
+                copied[place] = self._held(item, kind, depth - 1)
+
+    def _held(self, value: Any, kind: type, depth: int) -> object:  # noqa: ANN401 - of that kind
         if kind in (dict, OrderedDict):
-            return self._mapping(value, depth - 1)  # type: ignore[arg-type]  # by its kind
+            copied = value.copy()
+            self._replace(value.items(), copied, depth)
+            if kind is OrderedDict:
+                # What torch's state_dict carries beside its items.
+                vars(copied).update(vars(value))
+                self._replace(vars(value).items(), vars(copied), depth)
+            return copied
         if kind in (list, tuple):
-            items = self._items(value, depth - 1)  # type: ignore[arg-type]  # by its kind
-            return items if kind is list else tuple(items)
+            return kind(self._items(value, depth))
         if isinstance(value, _COPIED):
             return self._other(value)
         with suppress(ValueError):  # of one that the commit refuses
             parts = object_parts(value)
-            return value if parts is None else make_object(*self._items(parts, depth - 1))
+            return value if parts is None else make_object(*self._items(parts, depth))
         return value
-
-    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.tensors.append(tensor)
-        given = next(self._given, None)
-        return tensor if given is None else given
-
-    def _items(self, items: Sequence[object], depth: int) -> list[object]:
-        return [item if type(item) in _FIXED else self._value(item, depth) for item in items]
-
-    def _mapping(self, value: dict[object, object], depth: int) -> dict[object, object]:
-        copied = type(value)()
-        for key, item in value.items():
-            copied[key] = item if type(item) in _FIXED else self._value(item, depth)
-        if type(value) is OrderedDict:
-            # What torch's state_dict carries beside its items.
-            for name, attribute in vars(value).items():
-                setattr(copied, name, self._value(attribute, depth))
-        return copied
 
     def _other(self, value: object) -> object:
         # One object met twice stays one object; another one may have its id once it is gone.

@@ -338,15 +338,17 @@ def _order(there: Names, here: Names, known: Mapping[str, object]) -> Order | No
 
 
 def _strides(node: object, path: tuple[Any, ...]) -> Iterator[list[Any]]:
-    """Yield path and strides of the tensors of a state that do not lie row by row, but without gaps."""
-    if isinstance(node, torch.Tensor):
-        is_plain = type(node) in PLAIN_TYPES and not node.is_nested and node.layout is torch.strided
-        if is_plain and not node.is_contiguous() and _is_dense(node):
-            yield [list(path), list(node.stride())]
-    elif isinstance(node, dict | list):
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            if type(value) is not int:  # as the numbers of parameters are, which may be many
-                yield from _strides(value, (*path, key))
+    """Yield path and strides of the tensors in a state that do not lie row by row, but without gaps."""
+    if not isinstance(node, dict | list):
+        return
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        kind = type(value)
+        if kind in PLAIN_TYPES:
+            other = value.layout is torch.strided and not value.is_contiguous()
+            if other and not value.is_nested and _is_dense(value):
+                yield [[*path, key], list(value.stride())]
+        elif kind is not int:  # as the numbers of parameters are, which may be many
+            yield from _strides(value, (*path, key))
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
