@@ -2,12 +2,14 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from threading import Lock
 
 from mvcs.delta import Buffer, Content, decode, joined_bytes
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, MvcsError
 from mvcs.memory import Budget, Use
 from mvcs.objects import ObjectId
 from mvcs.store.backend import Backend
@@ -21,6 +23,7 @@ from mvcs.store.reading.verification import Verification
 MAX_BYTES = 64 << 20
 _STORES = 4  # that are read at a time: each takes its part of the share at most
 CACHED_ENTRY = 1 << 20
+_AHEAD = 1 << 18  # bytes of a chain that are read before they are decoded
 LEAST = 4  # entries that stay whatever the share: readers take turns between codes, exceptions and moments
 
 
@@ -147,11 +150,13 @@ class DecodedEntries:
         """
         uses = Counter(base for link in chain.bases for base in chain.needs(link))
         own: set[ChunkPlace] = set()
-        for link in chain.links:
+        ahead: dict[ChunkPlace, memoryview] = {}
+        for number, link in enumerate(chain.links):
             place = link.place
+            payload = partial(self._payload_ahead, chain.links, number, ahead)
             needed = chain.needs(place)
             overwrite = len(needed) == 1 and needed <= own and all(uses[base] == 1 for base in needed)
-            held[place] = self._decoded(link, chain.bases[place], held, overwrite=overwrite)
+            held[place] = self._decoded(link, chain.bases[place], held, payload, overwrite=overwrite)
             if not self._met_again(place, held[place]):
                 own.add(place)
             yield
@@ -176,13 +181,19 @@ class DecodedEntries:
         return met
 
     def _decoded(
-        self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content], *, overwrite: bool
+        self,
+        located: Located,
+        runs: Sequence[Run],
+        held: Mapping[ChunkPlace, Content],
+        payload: Callable[[], memoryview],
+        *,
+        overwrite: bool,
     ) -> Content:
-        entry, payload = located.placed.entry, self._payload(located)
+        entry, stored = located.placed.entry, payload()
         near = self._near(located, runs, held) if entry.bases else None
         return decode(
             entry.encoding,
-            payload,
+            stored,
             lengths=entry.lengths,
             element=entry.element,
             base=near,
@@ -211,6 +222,22 @@ class DecodedEntries:
         ]
         _check_lengths(entry, list(map(len, bases)))
         return joined_bytes(bases)
+
+    def _payload_ahead(
+        self, links: Sequence[Located], number: int, ahead: dict[ChunkPlace, memoryview]
+    ) -> memoryview:
+        """Return the payload of a link, and read the next ones: kernels drive Python out of the caches."""
+        found = ahead.pop(links[number].place, None)
+        if found is not None:
+            return found
+        room = _AHEAD
+        with suppress(MvcsError):  # of another link, and met again in its turn
+            for link in islice(links, number + 1, None):
+                room -= link.placed.length
+                if room < 0:
+                    break
+                ahead[link.place] = self._payload(link)
+        return self._payload(links[number])
 
     def _payload(self, located: Located) -> memoryview:
         path = pack_path(located.pack, exact=located.exact)

@@ -5,7 +5,7 @@ What stays in memory of decoded entries, and what leaves it, follows from length
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,14 +105,20 @@ class _UnreadEntries(DecodedEntries):
     tally: _Tally
 
     def _decoded(
-        self, located: Located, runs: Sequence[Run], held: Mapping[ChunkPlace, Content], *, overwrite: bool
+        self,
+        located: Located,
+        runs: Sequence[Run],
+        held: Mapping[ChunkPlace, Content],
+        payload: Callable[[], memoryview],
+        *,
+        overwrite: bool,
     ) -> Content:
         entry = located.placed.entry
         self.tally.entries += 1
         self.tally.members += len(entry.members)
         self.tally.decoded[entry.encoding] += entry.raw_bytes
         if not self.tally.skips or not _of_chunks(entry):
-            return super()._decoded(located, runs, held, overwrite=overwrite)
+            return super()._decoded(located, runs, held, payload, overwrite=overwrite)
         cast("Counted", self.backend).count(located.placed.length)
         for base in entry.bases:
             if base.chunk is not None:
