@@ -12,6 +12,7 @@ from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
 from mvcs.bench.methods.qd import QD, Uniform
 from mvcs.bench.methods.references import REFERENCES
+from mvcs.bench.methods.ultradelta import UltraDelta
 
 _METHODS: tuple[Method, ...] = (
     Inshrinkerator(),
@@ -25,6 +26,7 @@ _METHODS: tuple[Method, ...] = (
     CNR(),
     GOBO(),
     ExCP(),
+    UltraDelta(),
     *REFERENCES,
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
