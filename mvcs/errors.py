@@ -49,6 +49,11 @@ def meant(word: str, known: Collection[str], nearness: float = 0.6) -> str:
     return f"did you mean '{near[0]}'?" if near else ""
 
 
+def not_found(message: str, word: str, known: Collection[str], otherwise: str) -> "NotFoundError":
+    """Return the error for a name that is none of those known; its hint begins with what was meant."""
+    return NotFoundError(message, hint=f"{meant(word, known)} {otherwise}".lstrip())
+
+
 def _swapped(word: str, other: str) -> bool:
     """Tell whether two words differ by two neighbours that changed places, as in short ones they do."""
     places = [place for place, (one, two) in enumerate(zip(word, other, strict=False)) if one != two]

@@ -4,6 +4,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -28,17 +29,65 @@ _COUNT = re.compile(r"-([0-9]+)")
 class Finite(click.FloatRange):
     """A number in a range; nan and infinities are in none."""
 
+    name = "number"
+
     def convert(
         self,
         value: Any,  # noqa: ANN401  # click's form
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> float:
-        """Read the fraction."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{number} is not in any range", param, ctx)
-        return number
+        """Read the number."""
+        with suppress(click.BadParameter):
+            number = float(super().convert(value, param, ctx))
+            if math.isfinite(number):
+                return number
+        raise _not_in(self, "a number", value, param, ctx)
+
+    def _describe_range(self) -> str:
+        return _range(self)
+
+
+class Whole(click.IntRange):
+    """A whole number in a range."""
+
+    name = "number"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  # click's form
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read the number."""
+        with suppress(click.BadParameter):
+            return int(super().convert(value, param, ctx))
+        raise _not_in(self, "a whole number", value, param, ctx)
+
+    def _describe_range(self) -> str:
+        return _range(self)
+
+
+def _range(limits: click.IntRange | click.FloatRange) -> str:
+    """Return a range in words; empty where every number is in it."""
+    low = "" if limits.min is None else f"{'above' if limits.min_open else 'at least'} {limits.min:.6g}"
+    high = "" if limits.max is None else f"{'below' if limits.max_open else 'at most'} {limits.max:.6g}"
+    return ", ".join(filter(None, (low, high)))
+
+
+def _not_in(
+    limits: click.IntRange | click.FloatRange,
+    kind: str,
+    value: object,
+    option: click.Parameter | None,
+    context: click.Context | None,
+) -> UsageError:
+    """Return the error for what is no number of a range; what the option is for is its hint."""
+    name = max(option.opts, key=len) if option else "this"
+    allowed = f" ({_range(limits)})" if _range(limits) else ""
+    command = context.command_path if context else "mvcs"
+    hint = f"{getattr(option, 'help', '')} See '{command} --help'"
+    return UsageError(f"{name} takes {kind}{allowed}, not '{value}'", hint=hint)
 
 
 def step(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
@@ -214,7 +263,7 @@ _QUANTIZER_OPTIONS = (
         type=Finite(0, 0.5),
         help="With --step-size: how many steps beyond half of one a weight keeps its code (default 0.5).",
     ),
-    click.option("--bins", type=click.IntRange(2, 253), help="Quantize weights to N values each by k-means."),
+    click.option("--bins", type=Whole(2, 253), help="Quantize weights to N values each by k-means."),
     click.option(
         "--prune",
         type=Finite(0, 1, max_open=True),

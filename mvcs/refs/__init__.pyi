@@ -7,7 +7,6 @@ from .record_files import (
     RefSurvey,
     how_to_give_up,
     lost_end_error,
-    missing_ref_error,
     recordless_error,
     ref_folder,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "is_segment",
     "later_metrics",
     "lost_end_error",
-    "missing_ref_error",
     "notes_of",
     "now_microseconds",
     "record_mark",

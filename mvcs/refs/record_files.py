@@ -263,14 +263,6 @@ def lost_end_error(kind: str, name: str, row: Sequence[FoundRecord]) -> Corrupti
     )
 
 
-def missing_ref_error(kind: str, name: str) -> MvcsError:
-    """Return the error for a name that does not exist."""
-    noun = {"heads": "branch", "tags": "tag"}.get(kind, "ref")
-    return NotFoundError(
-        f"no {noun} named '{name}'", hint=f"'mvcs {noun}' lists them" if kind != "notes" else None
-    )
-
-
 def mending(path: str) -> str | None:
     """Return how to go on where the record at a path is damaged."""
     _, kind, segment, _ = path.split("/")

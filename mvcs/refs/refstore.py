@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, StorageError, UnsupportedFormatError
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+    not_found,
+)
 from mvcs.objects import Note, ObjectId, is_record_name, record_name, record_number, short_id
 from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import RefChange, RefRecord
@@ -86,6 +94,12 @@ class RefStore:
         """Return every name that has records, deleted ones included, sorted; no record is read."""
         segments = self._backend.children(f"refs/{kind}")
         return sorted(decode_name(segment) for segment in segments if is_segment(segment))
+
+    def missing(self, kind: str, name: str) -> NotFoundError:
+        """Return the error for a branch or tag that does not exist."""
+        noun = "branch" if kind == HEADS else "tag"
+        known = list(self.survey(kind).whole)
+        return not_found(f"no {noun} named '{name}'", name, known, f"'mvcs {noun}' lists them")
 
     def survey(self, kind: str) -> RefSurvey:
         """Return the newest record of every name that is not deleted, and which of them are damaged."""

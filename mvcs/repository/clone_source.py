@@ -2,9 +2,9 @@
 
 from mvcs.addresses import public_address
 from mvcs.config import writable_options
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, not_found
 from mvcs.local import Description, Trust, adopt, named_where
-from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefStore, missing_ref_error
+from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefStore
 from mvcs.repository.session import CLONING, Session
 from mvcs.repository.sharing.exchange import incoming
 from mvcs.repository.sharing.remote_stores import RemoteStore, check_new, forget_settings
@@ -23,11 +23,10 @@ def describe(source: RemoteStore, trust: Trust, wanted: str | None = None) -> De
     except NotFoundError as error:
         raise NotFoundError(f"'{source.url}' holds no mvcs store", hint=named_where(source.url)) from error
     surveys = [RefStore(backend).survey(kind) for kind in (HEADS, TAGS) if wanted is not None]
-    if surveys and not any(wanted in survey.whole or wanted in survey.damaged for survey in surveys):
-        raise NotFoundError(
-            f"'{source.url}' has no branch or tag named '{wanted}'",
-            hint="nothing was made; without -b the clone stands on the default branch",
-        )
+    known = [name for survey in surveys for name in (*survey.whole, *survey.damaged)]
+    if wanted is not None and wanted not in known:
+        otherwise = "nothing was made; without -b the clone stands on the default branch"
+        raise not_found(f"'{source.url}' has no branch or tag named '{wanted}'", wanted, known, otherwise)
     return description
 
 
@@ -69,7 +68,7 @@ def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> No
         stand = f"ref: {wanted}"
     elif wanted is not None:
         tag = session.refs.survey(TAGS).whole.get(wanted)
-        missing = missing_ref_error(HEADS, wanted) if tag is None or tag.target is None else None
+        missing = session.refs.missing(HEADS, wanted) if tag is None or tag.target is None else None
         stand = stand if tag is None or tag.target is None else tag.target.hex()
     session.set_head(stand, f"{CLONING}{source.name}")
     head = session.head()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.local import HEAD, MOVED_FROM, Head, HeadLog, Move
 from mvcs.objects import ABBREVIATED
-from mvcs.refs import HEADS, DamagedRecord, FoundRecord, RefRecord, missing_ref_error, now_microseconds
+from mvcs.refs import HEADS, DamagedRecord, FoundRecord, RefRecord, now_microseconds
 from mvcs.reports import ReflogEntry, as_utc
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def moves_of(session: "Session", ref: str) -> list[ReflogEntry]:
     if not entries and ref == HEAD:
         raise NotFoundError("where HEAD was is not known", hint="name a branch: mvcs reflog BRANCH")
     if not entries:
-        raise missing_ref_error(HEADS, ref)
+        raise session.refs.missing(HEADS, ref)
     return entries
 
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from mvcs.errors import ConflictError
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, short_id
-from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name, missing_ref_error
+from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name
 from mvcs.repository.session import Session
 from mvcs.retention import has_exact_layer
 
@@ -72,5 +72,5 @@ def record_to_delete(session: Session, kind: str, name: str) -> RefRecord | Dama
     """
     record = session.refs.top(kind, name)
     if record is None or (isinstance(record, RefRecord) and record.target is None):
-        raise missing_ref_error(kind, name)
+        raise session.refs.missing(kind, name)
     return record

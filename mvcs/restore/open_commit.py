@@ -18,7 +18,7 @@ import numpy as np
 
 from mvcs.checkpoint import ContentReader, needing_torch, numpy_view, rebuild_state
 from mvcs.delta import Content
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, meant, some_of
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, meant, not_found, some_of
 from mvcs.history import Revision
 from mvcs.objects import (
     ObjectId,
@@ -427,7 +427,8 @@ def missing_file_error(tree: Tree, who: str, rev: str, name: str) -> NotFoundErr
     if command is not None:
         return NotFoundError(f"{who} has no file '{name}', which names {command[0]}", hint=command[1])
     if parts is None:
-        return NotFoundError(f"{who} has no file '{name}'", hint=f"'mvcs show {rev}' lists those it has")
+        known = [entry.path for entry in tree.files or ()]
+        return not_found(f"{who} has no file '{name}'", name, known, f"'mvcs show {rev}' lists those it has")
     if name in parts:
         said = f"'{name}' is a part of the state that {who} holds, and no file"
         return NotFoundError(said, hint=ways_to_write(parts, rev, name))

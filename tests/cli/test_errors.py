@@ -41,14 +41,15 @@ def test_an_error_in_json_leaves_stdout_empty(console):
         (("frobnicate",), "there is no command 'frobnicate'"),
         (("chekout", "main"), "there is no command 'chekout'; did you mean 'checkout'?"),
         (("log", "--xyzzy"), "no such option '--xyzzy'"),
-        (("log", "-n", "many"), "invalid value for '-n' / '--number': 'many' is not a valid integer range"),
+        (("log", "-n", "many"), "--number takes a whole number (at least 0), not 'many'"),
         (("-C", "nowhere", "log"), "invalid value for -C: cannot go to 'nowhere': No such file or directory"),
     ],
 )
 def test_usage_errors_are_one_line_and_point_to_help(console, words, message):
     error, hint = console(*words, code=2).err.splitlines()
     assert error == f"mvcs: error: {message}"
-    assert hint.startswith("hint: see 'mvcs")
+    assert hint.startswith("hint: ")
+    assert "see 'mvcs" in hint.lower()
 
 
 @pytest.mark.parametrize(

@@ -194,3 +194,53 @@ def test_a_commit_that_nothing_leads_to_is_called_by_what_it_says(mvcs):
     assert "belongs to no commit of a branch or tag, but to " in note
     mvcs(*shlex.split(note.split("'")[-2].replace("NAME", "seen"))[1:])
     assert mvcs.json("fsck")["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("restore modle.safetensors", "model.safetensors"),
+        ("checkout HEAD -- modle.safetensors", "model.safetensors"),
+        ("push orgin", "origin"),
+        ("fetch orgin", "origin"),
+        ("branch -u orgin/main", "origin"),
+        ("branch -u origin/mian", "origin/main"),
+        ("push origin mian", "main"),
+        ("pull origin mian", "main"),
+        ("reflog mian", "main"),
+        ("branch -m mian other", "main"),
+        ("tag -d frist", "first"),
+        ("clone there again -b mian", "main"),
+    ],
+)
+def test_a_name_that_is_nearly_one_that_is_there(mvcs, words, meant):
+    mvcs.commit("one")
+    mvcs("tag", "first")
+    mvcs("remote", "add", "origin", "there")
+    mvcs("push", "origin", "main")
+    found = error(mvcs, *words.split(), code=3)
+    assert found["hint"].startswith(f"did you mean '{meant}'? "), found
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("compact --share 2", "--share takes a number (above 0, at most 1), not '2'", "such as 0.01"),
+        (
+            "compact --max-depth 2000",
+            "--max-depth takes a whole number (at least 0, at most 1000), not '2000'",
+            "Deltas",
+        ),
+        ("compact --max-cost few", "--max-cost takes a number (at least 1), not 'few'", "snapshot"),
+        ("compact --max-cost nan", "--max-cost takes a number (at least 1), not 'nan'", "snapshot"),
+        ("log -n x", "--number takes a whole number (at least 0), not 'x'", "this many commits"),
+        ("commit --prune 1", "--prune takes a number (at least 0, below 1), not '1'", "--bins"),
+        ("commit --step-size inf", "--step-size takes a number (at least 1.5", "such as 0.5"),
+        ("commit --step many", "--step takes a whole number, not 'many'", "optimizer step"),
+        ("stats --price few", "--price takes a number, not 'few'", "a month"),
+    ],
+)
+def test_numbers_that_will_not_do(mvcs, words, message, hint):
+    found = error(mvcs, *words.split(), code=2)
+    assert found["message"].startswith(message), found
+    assert hint in found["hint"]

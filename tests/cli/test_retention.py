@@ -45,7 +45,7 @@ def test_rules_are_set_and_shown(trained: Console) -> None:
     [
         ([], 2, "give rules"),
         (["--none", "--last", "2"], 2, "--none goes with no rule"),
-        (["--last", "0"], 2, "0 is not in the range"),
+        (["--last", "0"], 2, "at least 1"),
         (["--last", "2", "--last", "3"], 2, "'last' is given twice"),
         (["--newer", "3 fortnights"], 2, "is not an age"),
         (["--best", "val_loss"], 2, "K:METRIC"),

@@ -8,7 +8,7 @@ import click
 from mvcs.bench import RECIPES
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
-from mvcs.cli.options import Finite, QuantizerOptions, quantizer_options, quantizer_settings
+from mvcs.cli.options import Finite, QuantizerOptions, Whole, quantizer_options, quantizer_settings
 from mvcs.cli.session import Session
 from mvcs.ui import bench
 
@@ -76,13 +76,11 @@ class _Sources(TypedDict):
 @declare("make", "train a run of checkpoints", example=MAKE, exits=(1, 3, 4, 7), parent=command)
 @click.argument("task", type=click.Choice(tuple(RECIPES)), metavar="RUN")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
-@click.option("--steps", type=click.IntRange(1), help=f"Optimizer steps (default: {_usual('steps')}).")
-@click.option(
-    "--every", type=click.IntRange(1), help=f"Steps between checkpoints (default: {_usual('every')})."
-)
+@click.option("--steps", type=Whole(1), help=f"Optimizer steps (default: {_usual('steps')}).")
+@click.option("--every", type=Whole(1), help=f"Steps between checkpoints (default: {_usual('every')}).")
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=0,
     help="Of initial weights and of the data's order (default 0).",
 )
@@ -152,7 +150,7 @@ def make(
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option(
     "--every",
-    type=click.IntRange(1),
+    type=Whole(1),
     help="Use every Nth checkpoint (default: three of them; with --commits all).",
 )
 @click.option("--quick", is_flag=True, help="Time everything once; without --every only the last checkpoint.")
@@ -250,7 +248,7 @@ class _Chosen(TypedDict):
     type=Finite(1),
     help="Evaluations a commit on average, beyond which none is spent on saving bytes (default 3).",
 )
-@click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
+@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
 @without_option
 @click.option(
     "--search",

@@ -10,6 +10,7 @@ from mvcs.cli.declaration import FAILED
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import (
     QuantizerOptions,
+    Whole,
     always,
     author_option,
     message_option,
@@ -68,7 +69,7 @@ class Options(QuantizerOptions):
     help="All files of the last commit, as without FILE; 'mvcs rm' leaves out one that is gone.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
-@click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
+@click.option("--step", type=Whole(), callback=step, help="The optimizer step it was saved after.")
 @metric_option
 @quantizer_options
 @click.option(

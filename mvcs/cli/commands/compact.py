@@ -7,6 +7,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.options import Finite, Whole
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
 from mvcs.ui import maintenance
@@ -26,13 +27,13 @@ mvcs compact --share 0.01 --beside 4711
 @click.argument("commits", required=False, metavar="[RANGE]", shell_complete=completers.revision)
 @click.option(
     "--max-depth",
-    type=click.IntRange(0, 1000),
+    type=Whole(0, 1000),
     metavar="N",
     help="Deltas between a chunk and its snapshot (default: compaction.max_depth; 1000 for archives).",
 )
 @click.option(
     "--max-cost",
-    type=click.FloatRange(1),
+    type=Finite(1),
     metavar="R",
     help="How many times the cost of a snapshot a restore may cost (default: restore.max_cost).",
 )
@@ -48,13 +49,13 @@ mvcs compact --share 0.01 --beside 4711
 )
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Finite(0, 1, min_open=True),
     metavar="S",
     help="Rest in between, to take this share of one processor, such as 0.01, at the lowest priority.",
 )
 @click.option(
     "--beside",
-    type=click.IntRange(1),
+    type=Whole(1),
     metavar="PID",
     help="With --share: end when this process does.",
 )

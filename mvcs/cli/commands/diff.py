@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import RevisionsAndFiles, listing_options, max_bytes_option, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, Whole, listing_options, max_bytes_option, sorted_words
 from mvcs.cli.session import Session
 from mvcs.ui import FILES_LISTED, changes
 
@@ -35,7 +35,7 @@ mvcs diff --exact HEAD~1 HEAD
 @click.option(
     "-n",
     "--number",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=FILES_LISTED,
     show_default=True,
     help="How many tensors to list.",

@@ -8,7 +8,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import RevisionsAndFiles, listing_options, sorted_words
+from mvcs.cli.options import RevisionsAndFiles, Whole, listing_options, sorted_words
 from mvcs.cli.session import Session
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.ui import Graph, Screen, changes, commits
@@ -39,9 +39,7 @@ class Wanted(TypedDict):
 
 @declare("log", "commits, newest first", example=EXAMPLE, exits=(3, 5, 6, 7), cls=RevisionsAndFiles)
 @click.argument("words", nargs=-1, metavar="[REV]... [--] [FILE]...", shell_complete=completers.words)
-@click.option(
-    "-n", "--number", type=click.IntRange(0), help="At most this many commits, also as -3 (default: all)."
-)
+@click.option("-n", "--number", type=Whole(0), help="At most this many commits, also as -3 (default: all).")
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")

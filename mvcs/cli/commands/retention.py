@@ -7,6 +7,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
+from mvcs.cli.options import Whole
 from mvcs.cli.session import Session
 from mvcs.ui import maintenance, printable
 
@@ -57,12 +58,10 @@ def show(session: Session, remote: str | None = None) -> None:
     exits=(3, 4, 5, 6, 7),
     parent=command,
 )
-@click.option(
-    "--last", type=click.IntRange(min=1), multiple=True, metavar="N", help="The last N of a branch."
-)
+@click.option("--last", type=Whole(min=1), multiple=True, metavar="N", help="The last N of a branch.")
 @click.option(
     "--every",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     multiple=True,
     metavar="N",
     help="The first at or past every N steps.",

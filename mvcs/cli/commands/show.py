@@ -8,7 +8,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.commands.log import Beside
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import file_instead, listing_options
+from mvcs.cli.options import Whole, file_instead, listing_options
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
 from mvcs.ui import commits, details
@@ -28,7 +28,7 @@ mvcs show main~2:run/config.json > old.json
 @declare("show", "one commit in full", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("rev", default="HEAD", metavar="[REV | REV:FILE]", shell_complete=completers.revision_or_file)
 @click.option(
-    "-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many tensors to list."
+    "-n", "--number", type=Whole(0), default=10, show_default=True, help="How many tensors to list."
 )
 @click.option("--all", "everything", is_flag=True, help="List every tensor.")
 @listing_options

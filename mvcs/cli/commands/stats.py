@@ -3,6 +3,7 @@
 import click
 
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.options import Finite
 from mvcs.cli.session import Session
 from mvcs.ui import stats
 
@@ -17,7 +18,7 @@ mvcs stats --json
 @declare("stats", "where the bytes of the store are", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.option(
     "--price",
-    type=float,
+    type=Finite(),
     metavar="PER_GB_MONTH",
     help="Say what a month costs, at this price of a GB (10^9 bytes).",
 )

@@ -12,7 +12,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import FAILED
 from mvcs.cli.declaration import command as declare
-from mvcs.cli.options import Finite, check_kinds, metric_option, moment_option, step
+from mvcs.cli.options import Finite, Whole, check_kinds, metric_option, moment_option, step
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
 from mvcs.ui import tune_report
@@ -76,15 +76,13 @@ class Options(TypedDict):
     help="How much worse a restored state may be, as a share (default 0.01, for 1 %).",
 )
 @click.option("--goal", type=click.Choice(["min", "max"]), help="Which way is better (default min, a loss).")
-@click.option(
-    "--evaluations", type=click.IntRange(1), help="How many candidates are evaluated, at most (default 8)."
-)
+@click.option("--evaluations", type=Whole(1), help="How many candidates are evaluated, at most (default 8).")
 @click.option(
     "--seconds", type=Finite(0, min_open=True), help="Begin no further candidate after so many seconds."
 )
 @click.option("--commit", is_flag=True, help="Commit the files with what was chosen.")
 @click.option("-m", "--message", help="With --commit: what this state is.")
-@click.option("--step", type=int, callback=step, help="With --commit: the step it was saved after.")
+@click.option("--step", type=Whole(), callback=step, help="With --commit: the step it was saved after.")
 @metric_option
 @click.option(
     "--moments",
@@ -99,7 +97,7 @@ class Options(TypedDict):
 @click.option(
     "--train", metavar="MODULE:FUNCTION", help="With --resume: function(state, steps) gives losses."
 )
-@click.option("--steps", type=click.IntRange(1), help="With --resume: how many steps to train (default 100).")
+@click.option("--steps", type=Whole(1), help="With --resume: how many steps to train (default 100).")
 @click.option("--note", is_flag=True, help="With --resume: add what was measured to the commit's metrics.")
 def command(session: Session, targets: tuple[str, ...], **options: Unpack[Options]) -> None:
     """Search the settings of fewest bytes that keep the quality of FILEs (default: those of HEAD).

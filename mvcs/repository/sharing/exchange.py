@@ -15,7 +15,6 @@ from mvcs.refs import (
     RefChange,
     RefRecord,
     RefStore,
-    missing_ref_error,
     now_microseconds,
 )
 from mvcs.remotes import (
@@ -79,7 +78,7 @@ def _named(session: Session, name: str) -> RefToPush:
         record = session.refs.read(kind, name)
         if record is not None:
             return RefToPush(kind, name, record)
-    raise missing_ref_error(HEADS, name)
+    raise session.refs.missing(HEADS, name)
 
 
 @dataclass(frozen=True)

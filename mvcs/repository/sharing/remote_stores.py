@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from mvcs.addresses import without_secrets
 from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.config import Setting
-from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError, UsageError, not_found
 from mvcs.local import Description, Place, adopt, check_place, open_described
 from mvcs.local_files import real_path
 from mvcs.objects import ObjectId
@@ -185,10 +185,11 @@ def settings_of(session: Session, name: str) -> dict[str, Setting]:
 
 def missing_remote(session: Session, name: str) -> NotFoundError:
     """Return the error for a remote that nobody added."""
-    others = ", ".join(session.place.config.names("remote"))
-    listed = f"; there are: {others}" if others else ""
+    others = session.place.config.names("remote")
+    listed = f"; there are: {', '.join(others)}" if others else ""
     command = f"{name} URL" if _REMOTE_NAME.fullmatch(name) else f"NAME {name}"
-    return NotFoundError(f"no remote named '{name}'", hint=f"add it with 'mvcs remote add {command}'{listed}")
+    otherwise = f"add it with 'mvcs remote add {command}'{listed}"
+    return not_found(f"no remote named '{name}'", name, others, otherwise)
 
 
 def forget_settings(session: Session, name: str) -> None:

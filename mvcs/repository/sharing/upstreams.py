@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
+from mvcs.errors import MvcsError, NotFoundError, UsageError, meant, not_found
 from mvcs.history import Revision
 from mvcs.local import LocalRecords
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord
 from mvcs.remotes import ahead_behind
 from mvcs.repository.session import Session
+from mvcs.repository.sharing.remote_stores import missing_remote
 
 DEFAULT_REMOTE = "origin"
 SUBJECT = "upstreams"
@@ -102,9 +103,11 @@ def require_seen(session: Session, name: str) -> None:
     """
     upstream = _checked(session, name)
     if session.refs.read(REMOTES, name) is None:
-        raise NotFoundError(
+        raise not_found(
             f"no branch '{upstream.branch}' was seen at '{upstream.remote}'",
-            hint=f"'mvcs fetch {upstream.remote}' looks again, 'mvcs push -u {upstream.remote}' makes it",
+            name,
+            list(session.refs.survey(REMOTES).whole),
+            f"'mvcs fetch {upstream.remote}' looks again, 'mvcs push -u {upstream.remote}' makes it",
         )
 
 
@@ -114,9 +117,7 @@ def _checked(session: Session, name: str) -> Upstream:
         raise UsageError(f"'{name}' is not of the form REMOTE/BRANCH", hint="such as origin/main")
     names = session.place.config.names("remote")
     if upstream.remote not in names:
-        raise NotFoundError(
-            f"no remote named '{upstream.remote}'", hint=f"there are: {', '.join(names) or 'none'}"
-        )
+        raise missing_remote(session, upstream.remote)
     return upstream
 
 

@@ -15,7 +15,6 @@ from mvcs.refs import (
     DamagedRecord,
     RefChange,
     RefRecord,
-    missing_ref_error,
     now_microseconds,
 )
 from mvcs.reports import BranchInfo, CommitInfo, NoteInfo, ReflogEntry, TagInfo, as_utc
@@ -140,7 +139,7 @@ class Naming(Verbs):
             NotFoundError: there is no such branch, or no such remote.
         """
         if self._session.refs.read(HEADS, branch) is None:
-            raise missing_ref_error(HEADS, branch)
+            raise self._session.refs.missing(HEADS, branch)
         if upstream is None:
             upstreams.unfollow(self._session, branch)
         else:
@@ -188,7 +187,7 @@ class Naming(Verbs):
         session = self._session
         record = session.refs.read(HEADS, old)
         if record is None or record.target is None:
-            raise missing_ref_error(HEADS, old)
+            raise session.refs.missing(HEADS, old)
         if old == new:
             return
         current = session.branch

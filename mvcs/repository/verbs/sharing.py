@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.errors import MvcsError, UsageError, not_found
 from mvcs.local import Description, shown_setting
 from mvcs.refs import HEADS, REMOTES, RefChange, RefRecord
 from mvcs.reports import FetchReport, PullReport, PushReport, RemoteBranch, RemoteInfo
@@ -162,10 +162,9 @@ class Sharing(Roomy):
             raise received.problem
         if theirs is None or theirs.target is None:
             start, seen = f"{upstream.remote}/", session.refs.survey(REMOTES).whole
-            branches = ", ".join(name[len(start) :] for name in seen if name.startswith(start))
-            raise NotFoundError(
-                f"'{upstream.remote}' has no branch '{upstream.branch}'", hint=f"it has: {branches or 'none'}"
-            )
+            branches = [name[len(start) :] for name in seen if name.startswith(start)]
+            message = f"'{upstream.remote}' has no branch '{upstream.branch}'"
+            raise not_found(message, upstream.branch, branches, f"it has: {', '.join(branches) or 'none'}")
         return session.graph.load(theirs.target, theirs.pack)
 
     def remotes(self) -> dict[str, str]:
