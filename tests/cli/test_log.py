@@ -181,3 +181,17 @@ def test_many_items_of_a_list_are_one_line(mvcs):
     assert folded + "'mvcs diff " in mvcs("log", "-1", "-p").out
     assert "params.7: 7 -> None" in mvcs("diff", "HEAD~1", "HEAD", "--all").out
     assert len(mvcs.json("diff", "HEAD~1", "HEAD")["values"]) == 10
+
+
+def test_all_lists_branches_of_remotes_as_git_does(mvcs, tmp_path):
+    mvcs.commit("mine")
+    mvcs("remote", "add", "origin", tmp_path / "there")
+    mvcs("push", "origin", "main")
+    other = Console(tmp_path / "other")
+    other.folder.mkdir()
+    other("clone", tmp_path / "there", ".")
+    other.commit("of a colleague", seed=1)
+    other("push", "origin", "main")
+    mvcs("fetch", "origin")
+    assert messages(mvcs, "--all") == ["of a colleague", "mine"]
+    assert "origin/main" in mvcs("log", "--all", "--graph", "--oneline").out.splitlines()[0]

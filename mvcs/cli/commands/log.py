@@ -43,7 +43,9 @@ class Wanted(TypedDict):
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
-@click.option("--all", "everything", is_flag=True, help="From every branch and tag, and from HEAD.")
+@click.option(
+    "--all", "everything", is_flag=True, help="From every branch, here and as fetched, every tag, and HEAD."
+)
 @click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
 @listing_options
 @click.option("--decorate/--no-decorate", default=True, help="Name branches and tags beside commits, or not.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.objects import ObjectId
-from mvcs.refs import HEADS, TAGS
+from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, FileInfo, FileStatus, Status
 from mvcs.repository.sharing.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
@@ -84,7 +84,7 @@ class Looking(Verbs):
         Args:
             rev: where to begin; several are walked together.
             limit: at most so many.
-            all_branches: from every branch and tag, and from HEAD, instead.
+            all_branches: from every branch and tag, those seen at remotes too, and from HEAD, instead.
             files: only commits in which one of these files, or of the files in these folders, changed.
             since: made then or later: a time, or text such as "2026-01-31", "2 hours ago" or "yesterday".
             until: made then or earlier; a day ends at midnight.
@@ -142,7 +142,7 @@ class Looking(Verbs):
     def _all_tips(self) -> "list[Revision]":
         session = self._session
         tell = session.progress.note
-        surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS)]
+        surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS, REMOTES)]
         records = [record for survey in surveys for record in survey.told(tell).values()]
         return [*session.graph.tips(records), *self._off_branch()]
 
