@@ -12,6 +12,7 @@ from mvcs.bench.methods.lc import LC
 from mvcs.bench.methods.method import Method
 from mvcs.bench.methods.qd import QD, Uniform
 from mvcs.bench.methods.references import REFERENCES
+from mvcs.bench.methods.sz3 import SZ3, SZ3Delta
 from mvcs.bench.methods.ultradelta import UltraDelta
 
 _METHODS: tuple[Method, ...] = (
@@ -27,6 +28,8 @@ _METHODS: tuple[Method, ...] = (
     GOBO(),
     ExCP(),
     UltraDelta(),
+    SZ3(),
+    SZ3Delta(),
     *REFERENCES,
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
