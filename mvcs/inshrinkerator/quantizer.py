@@ -212,19 +212,10 @@ class TableQuantizer:
         )
 
     def _fitted(self, leaf: CapturedLeaf, config: KMeansConfig, thresholds: Thresholds) -> "TableCoding":
-        below, above = thresholds.prune_below, thresholds.protect_above
         scores = self.importance.scores(leaf) if thresholds.scored else None
-        if scores is None:
-            seen, name = Sketch.of(_values(leaf)), leaf.dtype.name
-            codebook = fit_codebook(seen, config, dtype=name, prune_below=below, protect_above=above)
-            return TableCoding(codebook, leaf.dtype, below, above, bins=config.bins)
-        seen, prunes = _left_over(leaf, thresholds, scores), max(below, thresholds.score_below) > 0
-        codebook = fit_codebook(seen, config, dtype=leaf.dtype.name, prunes=prunes)
-
-        def scored(index: int) -> ScoredValues:
-            return ScoredValues(scores(index), thresholds.score_below, thresholds.score_above)
-
-        return TableCoding(codebook, leaf.dtype, below, above, scored, config.bins)
+        seen = Sketch.of(_values(leaf)) if scores is None else _left_over(leaf, thresholds, scores)
+        codebook = fit_codebook(seen, config, leaf.dtype.name, thresholds)
+        return TableCoding(codebook, leaf.dtype, thresholds, scores, config.bins)
 
     def _thresholds(self, leaf: CapturedLeaf) -> Thresholds:
         return self.thresholds.get(self.type_of(leaf), Thresholds())
@@ -290,13 +281,8 @@ class Codebook:
     zero: int | None = None
 
     @property
-    def exception(self) -> int:
-        """The code that marks an exception: one more than the largest code of a value."""
-        return int(self.table.size)
-
-    @property
     def levels(self) -> int:
-        """Number of different codes, the mark of exceptions included."""
+        """Number of different codes, that of exceptions included, which is the largest."""
         return int(self.table.size) + 1
 
     def table_bytes(self, dtype: str) -> bytes:
@@ -305,42 +291,34 @@ class Codebook:
 
 
 def fit_codebook(
-    sketch: Sketch,
-    config: KMeansConfig,
-    *,
-    dtype: str,
-    prune_below: float = 0.0,
-    protect_above: float = math.inf,
-    prunes: bool = False,
+    sketch: Sketch, config: KMeansConfig, dtype: str, thresholds: Thresholds = Thresholds()
 ) -> Codebook:
     """Fit a table to one tensor: exact one-dimensional k-means on its sketch, in value space.
 
     Follows section 4.4 and algorithm 2, with the exact optimum for weighted k-means++.
-    Magnitudes below `prune_below` are left to a level of 0.0, those above `protect_above` to exceptions.
+    What is pruned is left to a level of 0.0, what is protected to exceptions.
     A tensor of no more distinct values than bins, at most two in a sketch bucket, gets a table of just these.
 
     Args:
-        sketch: of the tensor's values as float32.
+        sketch: of the tensor's values as float32; where scores are looked at, of those that are left over.
         config: bins, sigma, and where k-means starts.
         dtype: the element type the tensor is restored to.
-        prune_below: magnitude threshold, usually of the tensor's whole layer type.
-        protect_above: magnitude threshold, likewise.
-        prunes: values that the sketch has not seen get a level of 0.0 too.
+        thresholds: usually of the tensor's whole layer type.
     """
-    points, counts = _kept(*sketch.extremes(), prune_below, protect_above)
+    points, counts = _kept(*sketch.extremes(), thresholds)
     if points.size > config.bins:
-        points, counts = _kept(*sketch.points(), prune_below, protect_above)
+        points, counts = _kept(*sketch.points(), thresholds)
     centers = _clustered(points, counts, config)
-    prunes = prunes or prune_below > 0
+    prunes = max(thresholds.prune_below, thresholds.score_below) > 0
     table = _restorable(np.append(centers, 0.0) if prunes else centers, dtype)
     return Codebook(table, int(np.searchsorted(table, 0.0)) if prunes else None)
 
 
 def _kept(
-    points: Points, counts: NDArray[np.uint64], prune_below: float, protect_above: float
+    points: Points, counts: NDArray[np.uint64], thresholds: Thresholds
 ) -> tuple[Points, NDArray[np.uint64]]:
     magnitudes = np.abs(points)
-    kept = (magnitudes >= prune_below) & (magnitudes <= protect_above)
+    kept = (magnitudes >= thresholds.prune_below) & (magnitudes <= thresholds.protect_above)
     return points[kept], counts[kept]
 
 
@@ -386,70 +364,35 @@ def _restorable(centers: Points, dtype: str) -> Floats:
     return np.unique(rounded + np.float32(0.0))
 
 
-@dataclass(frozen=True)
-class Quantized:
-    """The codes of a run of values.
-
-    Attributes:
-        codes: uint8 [n]; the codebook's `exception` marks a value that is kept exactly.
-        exceptions: uint32, ascending positions of those values.
-    """
-
-    codes: Bytes
-    exceptions: Positions
-
-
-@dataclass(frozen=True)
-class ScoredValues:
-    """How important the values of a run are, beside their magnitudes.
-
-    Attributes:
-        scores: float32 [n], not negative; a NaN is neither pruned nor kept.
-        prune_below: what has a smaller score gets the zero level.
-        protect_above: what has a larger one is an exception.
-    """
-
-    scores: Floats
-    prune_below: float = 0.0
-    protect_above: float = math.inf
-
-
 def quantize(
-    values: Floats,
-    codebook: Codebook,
-    prune_below: float,
-    protect_above: float,
-    scored: ScoredValues | None = None,
-) -> Quantized:
+    values: Floats, codebook: Codebook, thresholds: Thresholds = Thresholds(), scores: Floats | None = None
+) -> tuple[Bytes, Positions]:
     """Give every value the code of the nearest table value, the lower one of two equally near.
 
-    Magnitudes below `prune_below` get the zero level. Exceptions are the magnitudes above `protect_above`,
-    infinities, NaNs and subnormals, and everything where the table is empty.
+    What is pruned gets the zero level, where there is one. Exceptions are what is protected, infinities, NaNs
+    and subnormals, and everything where the table is empty.
 
     Args:
         values: float32 [n], at most 2^32 of them.
         codebook: the tensor's table.
-        prune_below: magnitude threshold; has no effect without a zero level.
-        protect_above: magnitude threshold.
-        scored: further thresholds, on something else than magnitudes.
+        thresholds: of what is pruned and protected.
+        scores: float32 [n], not negative; of a NaN the magnitude alone counts.
+
+    Returns:
+        uint8 [n], the codes, and uint32, the ascending positions of exceptions.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     codes = mvcs_native.empty(flat.size, np.uint8)
     mvcs_native.assign(flat, _bounds(codebook.table), codes)
-    magnitudes = np.abs(flat)
+    pruned, protected = thresholds.partition(flat, scores)
     if codebook.zero is not None:
-        codes[magnitudes < prune_below] = codebook.zero
-        if scored is not None:
-            codes[scored.scores < scored.prune_below] = codebook.zero
-    kept = (magnitudes <= protect_above) & (magnitudes < np.inf)
-    kept &= (magnitudes >= _SMALLEST_NORMAL) | (magnitudes == 0)
-    if scored is not None:
-        kept &= ~(scored.scores > scored.protect_above)
-    exceptions = np.flatnonzero(~kept if codebook.table.size else np.ones(flat.size, np.bool_)).astype(
-        np.uint32
-    )
-    codes[exceptions] = codebook.exception
-    return Quantized(codes, exceptions)
+        codes[pruned] = codebook.zero
+    magnitudes = np.abs(flat)
+    kept = ~protected & (magnitudes < np.inf) & ((magnitudes >= _SMALLEST_NORMAL) | (magnitudes == 0))
+    marked = ~kept if codebook.table.size else np.ones(flat.size, np.bool_)
+    exceptions = np.flatnonzero(marked).astype(np.uint32)
+    codes[exceptions] = codebook.table.size
+    return codes, exceptions
 
 
 def _bounds(table: Floats) -> Floats:
@@ -468,17 +411,15 @@ class TableCoding:
     Attributes:
         codebook: the table.
         dtype: element type of the tensor.
-        prune_below: magnitude below which a value becomes zero.
-        protect_above: magnitude above which a value is kept.
-        scored: gives further scores of a chunk, and their thresholds, by its number.
+        thresholds: of what becomes zero and what is kept.
+        scores: gives the scores of a chunk by its number; None where magnitudes alone count.
         bins: how many values were asked for; a table has fewer where some come out equal.
     """
 
     codebook: Codebook
     dtype: DType
-    prune_below: float = 0.0
-    protect_above: float = math.inf
-    scored: Callable[[int], ScoredValues] | None = None
+    thresholds: Thresholds = Thresholds()
+    scores: Scores | None = None
     bins: int = 0
     width: int = field(default=1, init=False)
 
@@ -495,12 +436,11 @@ class TableCoding:
     def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         values = to_float32(part, self.dtype.name)
-        scored = None if self.scored is None else self.scored(index)
-        found = quantize(values, self.codebook, self.prune_below, self.protect_above, scored)
+        scores = None if self.scores is None else self.scores(index)
+        codes, marked = quantize(values, self.codebook, self.thresholds, scores)
         elements = np.frombuffer(part, f"<u{self.dtype.itemsize}")
-        marked = found.exceptions
         raw = marked.astype("<u4").tobytes() + elements[marked].tobytes() if marked.size else b""
-        return Coded(found.codes, raw)
+        return Coded(codes, raw)
 
     def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - all chunks are alike
         """Return the elements of a coded chunk."""

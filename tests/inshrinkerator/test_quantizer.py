@@ -1,7 +1,5 @@
 """Tables, codes and restored values."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mvcs.errors import CorruptionError
-from mvcs.inshrinkerator.quantizer import Codebook, fit_codebook, quantize
+from mvcs.inshrinkerator.quantizer import Codebook, Thresholds, fit_codebook, quantize
 from mvcs.quantize import (
     QuantizerConfig,
     Sketch,
@@ -31,14 +29,13 @@ def through(raw, dtype, config):
     values = to_float32(raw, dtype)
     sketch = Sketch.of([values])
     low = sketch.magnitude_quantile(config.prune, "low")
-    high = sketch.magnitude_quantile(config.protect, "high")
-    codebook = fit_codebook(sketch, config, dtype=dtype, prune_below=low, protect_above=high)
-    quantized = quantize(values, codebook, low, high)
+    thresholds = Thresholds(low, sketch.magnitude_quantile(config.protect, "high"))
+    codebook = fit_codebook(sketch, config, dtype, thresholds)
+    codes, positions = quantize(values, codebook, thresholds)
     width = WIDTHS[dtype]
-    positions = quantized.exceptions
     exceptions = positions.astype("<u4").tobytes() + np.frombuffer(raw, f"<u{width}")[positions].tobytes()
     table = codebook.table_bytes(dtype)
-    return values, codebook, quantized, dequantize(quantized.codes, table, width, exceptions)
+    return values, codebook, (codes, positions), dequantize(codes, table, width, exceptions)
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
@@ -61,7 +58,7 @@ def test_pruned_is_zero_and_protected_is_exact(dtype):
     largest = order[-int(0.004 * values.size) :]
     assert np.array_equal(back[largest], values[largest])
     assert 0.15 < (back == 0).mean() < 0.45
-    assert quantized.exceptions.size == pytest.approx(0.005 * values.size, rel=0.2)
+    assert quantized[1].size == pytest.approx(0.005 * values.size, rel=0.2)
     assert codebook.table[codebook.zero] == 0
 
 
@@ -84,7 +81,7 @@ def test_few_distinct_values_restore_exactly(dtype, values):
     _, codebook, quantized, restored = through(raw, dtype, QuantizerConfig(8))
     assert restored == raw
     assert codebook.table.size == len(set(values))
-    assert quantized.exceptions.size == 0
+    assert quantized[1].size == 0
 
 
 def test_two_values_of_one_bucket_restore_exactly():
@@ -98,7 +95,7 @@ def test_special_values_are_exceptions_bit_for_bit(values):
     _, _, quantized, restored = through(raw, "float32", QuantizerConfig(4))
     magnitudes = np.abs(values)
     special = ~np.isfinite(values) | ((magnitudes > 0) & (magnitudes < np.finfo(np.float32).smallest_normal))
-    assert np.array_equal(quantized.exceptions, np.flatnonzero(special))
+    assert np.array_equal(quantized[1], np.flatnonzero(special))
     assert np.array_equal(np.frombuffer(restored, np.uint32)[special], np.frombuffer(raw, np.uint32)[special])
 
 
@@ -115,17 +112,15 @@ def test_values_beyond_float32_are_exceptions():
 )
 def test_codes_are_of_the_nearest_value_and_the_lower_of_two(table, values):
     table = np.unique(table + np.float32(0))
-    codes = quantize(values, Codebook(table), 0.0, math.inf).codes
+    codes = quantize(values, Codebook(table))[0]
     distance = np.abs(values[:, None].astype(np.float64) - table.astype(np.float64))
     chosen = np.take_along_axis(distance, codes[:, None].astype(int), 1)[:, 0]
     assert np.all(chosen <= distance.min(axis=1) * (1 + 1e-12))
 
 
 def test_ties_go_to_the_lower_value():
-    codes = quantize(
-        np.array([1.5, 2.5, -0.5], np.float32), Codebook(np.arange(-1, 4, dtype=np.float32)), 0, math.inf
-    )
-    assert list(codes.codes) == [2, 3, 0]
+    table = Codebook(np.arange(-1, 4, dtype=np.float32))
+    assert list(quantize(np.array([1.5, 2.5, -0.5], np.float32), table)[0]) == [2, 3, 0]
 
 
 def test_the_ends_of_float32_are_table_values_like_others():
@@ -138,8 +133,8 @@ def test_worked_bytes_of_the_page():
     raw = bytes.fromhex("c03f 80bf c07f 0000 c03f 80bf")
     _, codebook, quantized, restored = through(raw, "bfloat16", QuantizerConfig(16))
     assert codebook.table_bytes("bfloat16").hex(" ") == "80 bf 00 00 c0 3f"
-    assert bytes(quantized.codes).hex(" ") == "02 00 03 01 02 00"
-    assert list(quantized.exceptions) == [2]
+    assert bytes(quantized[0]).hex(" ") == "02 00 03 01 02 00"
+    assert list(quantized[1]) == [2]
     assert restored == raw
 
 
@@ -150,7 +145,7 @@ def test_tables_are_values_of_the_restored_type(dtype):
     assert np.array_equal(to_float32(codebook.table_bytes(dtype), dtype), table)
     assert np.all(np.diff(table) > 0)
     assert not np.signbit(table[codebook.zero])
-    assert codebook.levels == table.size + 1 == codebook.exception + 1
+    assert codebook.levels == table.size + 1
 
 
 TABLE = np.array([1, 2], "<f4").tobytes()

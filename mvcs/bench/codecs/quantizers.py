@@ -190,7 +190,7 @@ class KMeans:
 
     def _coded(self, content: Bytes, dtype: DType) -> CodedTensor:
         sketch = Sketch.of([to_float32(content, dtype.name)])
-        coding = TableCoding(fit_codebook(sketch, self.config, dtype=dtype.name), dtype)
+        coding = TableCoding(fit_codebook(sketch, self.config, dtype.name), dtype)
         coded = coding.code(content.data, 0, None)
 
         def restore() -> Floats:
