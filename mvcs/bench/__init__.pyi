@@ -1,9 +1,14 @@
+from .bench_run import MethodsReport, names_of, run_methods
 from .bounded import BoundedReport, BoundedStep, BoundedTerms, ConstantStretch, Judged
 from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
+from .comparison import Terms
 from .data.text import held_out_text
 from .history import CommittedStep, HistoryReport, commit_all
+from .judges import FunctionJudge, TaskJudge
 from .replay import replay_run
+from .results import ComparisonReport, Result
+from .runs.recorded_state import RecordedRun
 from .runs.run_maker import MakeReport, make_run
 from .runs.tasks import Task
 from .tasks.catalog import RECIPES, task_of
@@ -18,17 +23,26 @@ __all__ = [
     "CodecRow",
     "CodecSection",
     "CommittedStep",
+    "ComparisonReport",
     "ConstantStretch",
+    "FunctionJudge",
     "GptTask",
     "HistoryReport",
     "Judged",
     "MakeReport",
+    "MethodsReport",
+    "RecordedRun",
+    "Result",
     "Speed",
     "Task",
+    "TaskJudge",
+    "Terms",
     "commit_all",
     "held_out_text",
     "make_run",
     "measure_codec",
+    "names_of",
     "replay_run",
+    "run_methods",
     "task_of",
 ]

@@ -79,6 +79,7 @@ class BoundedStep(Report):
         verify: on the sample that verifies the search.
         report: on the sample that results are about.
         spent: what it took; None where a killed run had not written it down.
+        restored: seconds of the processor that restoring it took.
     """
 
     size: CommittedStep
@@ -89,9 +90,12 @@ class BoundedStep(Report):
     verify: Judged
     report: Judged
     spent: Spent | None
+    restored: float | None = None
 
     @classmethod
-    def of(cls, details: CommitDetails, verify: Judged, report: Judged, spent: Spent | None) -> Self:
+    def of(
+        cls, details: CommitDetails, verify: Judged, report: Judged, spent: Spent | None, restored: float
+    ) -> Self:
         """Put together what is known of one commit."""
         commit = details.commit
         seconds = 0.0 if spent is None else spent.codec_seconds + spent.search_seconds
@@ -104,6 +108,7 @@ class BoundedStep(Report):
             verify=verify,
             report=report,
             spent=spent,
+            restored=restored,
         )
 
     @classmethod

@@ -1,6 +1,7 @@
 """Replaying a recorded run: every checkpoint becomes a commit as training would make it, and is judged."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -159,7 +160,9 @@ class _Replay:
         return Spent.of(checkpointer.timings[-1])
 
     def _measured(self, commit: CommitInfo, spent: Spent | None) -> BoundedStep:
+        began = time.process_time()
         restored = self._repository.restore(commit.id, prefer_exact=False)
+        took = time.process_time() - began
         self._restored.load_state_dict(restored.state["model"])
         report = self._samples.report.first(self._sizes.reported)
         return BoundedStep.of(
@@ -167,6 +170,7 @@ class _Replay:
             self._judged("verify", self._samples.verify, commit.step),
             self._judged("report", report, commit.step),
             spent,
+            took,
         )
 
     def _judged(self, name: str, sample: Sample, step: int | None) -> Judged:

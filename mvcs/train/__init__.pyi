@@ -1,4 +1,5 @@
 from .checkpointer import Checkpointer
+from .evaluation.call_evaluate import called
 from .evaluation.evaluator import Evaluator
 from .probing import Probe, ProbeEvery, probe, probe_commit
 from .saving.report import Failure, Resumed, Timings
@@ -18,6 +19,7 @@ __all__ = [
     "Stateful",
     "Timings",
     "TuneReport",
+    "called",
     "probe",
     "probe_commit",
     "tune_files",

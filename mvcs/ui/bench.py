@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.text import Screen, count, number, printable, share, size, table
+from mvcs.ui.text import Screen, count, number, printable, share, size, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.bench import (
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
         CodecRow,
         CodecSection,
         CommittedStep,
+        ComparisonReport,
         ConstantStretch,
         HistoryReport,
         Judged,
         MakeReport,
+        MethodsReport,
+        Result,
         Speed,
     )
 
@@ -210,6 +213,72 @@ def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
         f"report at most {_percent(report.worst_report)}, {mean}",
         f"a commit: {', '.join(spent)}" if spent else "what commits took was not written down",
     ]
+
+
+def compared(report: "ComparisonReport", screen: Screen) -> list[str]:
+    """Return a table for each run of an output folder: a row for each method, bound and seed."""
+    lines = [f"{printable(report.folder)}: {count(len(report.runs), 'run')}"]
+    heads = [
+        "method",
+        "bound",
+        "CR-w",
+        "later",
+        "CR-all",
+        "kept",
+        "worst",
+        "mean",
+        "settings",
+        "encode",
+        "decode",
+        "s",
+    ]
+    for run in report.runs:
+        judge = run.run["judge"]
+        by = judge.get("task") or judge.get("eval")
+        steps = run.run["steps"]
+        lines += [
+            "",
+            f"{printable(run.run['source'])}, {count(len(steps), 'checkpoint')}, judged by {printable(by)}",
+        ]
+        lines += table(
+            [heads, *map(_result, run.results)], "<>>>>>>>>>>>", screen, optional=(9, 10, 8, 11, 3)
+        )
+        lines += [f"{printable(name)} is skipped: {printable(why)}" for name, why in run.skipped.items()]
+    return lines
+
+
+def _result(one: "Result") -> list[str]:
+    return [
+        one.method,
+        "-" if one.bound is None else f"{one.bound:g}",
+        f"{one.weights:.2f}",
+        "-" if one.weights_later is None else f"{one.weights_later:.2f}",
+        f"{one.everything:.2f}",
+        "-" if one.kept is None else share(one.kept),
+        _percent(one.worst),
+        _percent(one.mean),
+        f"{one.tested:.1f}",
+        f"{one.encode:.4f}",
+        f"{one.decode:.4f}",
+        f"{one.searched:.1f}",
+    ]
+
+
+def methods(report: "MethodsReport", screen: Screen) -> list[str]:
+    """Return each method with its paper, what is searched, and what differs from the paper."""
+    lines = []
+    for one in report.methods:
+        lines.append(f"{screen.paint(one.name, 'head')}: {one.paper}")
+        axes = [f"{name} {', '.join(map(str, values))}" for name, values in one.axes.items()]
+        for what, said in (
+            ("searched", "; ".join(axes)),
+            ("fixed", ", ".join(one.fixed)),
+            ("needs", ", ".join(one.needs)),
+            ("differs", one.differs),
+            ("not installed", one.missing),
+        ):
+            lines += wrapped(f"  {what}: ", said.split(), screen, " ") if said else []
+    return lines
 
 
 def _evenness(constant: "ConstantStretch | None") -> list[str]:

@@ -24,6 +24,7 @@ from mvcs.bench.methods.coding import compressed, decompressed
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    NotApplicableError,
     Setting,
     Shapes,
     State,
@@ -36,7 +37,6 @@ from mvcs.bench.methods.method import (
     unpack,
     write_shapes,
 )
-from mvcs.errors import UsageError
 
 KINDS = ("exp_avg", "exp_avg_sq")
 _A, _B = 5e-5, 2.0
@@ -77,11 +77,13 @@ class ExCP(Method):
         """Return forms, raw weights, and centres and codes of d; then the moments, exact ones first.
 
         Raises:
-            UsageError: there are no moments of Adam, and this is not the first checkpoint.
+            NotApplicableError: there are no moments of Adam, and this is not the first checkpoint.
         """
         exact = {kind: dict((moments or {}).get(kind, {})) for kind in KINDS}
         if state is not None and not all(exact.values()):
-            raise UsageError(f"excp needs Adam's moments {' and '.join(KINDS)}, and this checkpoint has none")
+            raise NotApplicableError(
+                f"excp needs Adam's moments {' and '.join(KINDS)}, and this checkpoint has none"
+            )
         bits = int(setting["bits"])
         forms, raw = [], dict[str, Floats]()
         pruned, pruned_moments = list[Floats](), list[Floats]()

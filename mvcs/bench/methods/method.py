@@ -19,7 +19,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, UsageError
 
 Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]
@@ -46,6 +46,10 @@ class State:
     known: Mapping[str, Any] = field(repr=False, default_factory=dict)
 
 
+class NotApplicableError(UsageError):
+    """The checkpoints lack what a method needs, or this installation does."""
+
+
 class Method(ABC):
     """A method as its paper says, for checkpoints of float32 tensors of two and more dimensions.
 
@@ -59,8 +63,8 @@ class Method(ABC):
         metrics: what a setting's "metric" may be, in no order; empty for a method without that choice.
         fixed: settings that are measured as they are, beside the search, by a name each.
         needs: what `encode` is handed beside tensors, by name: "scores", float32 in the tensors' shapes that
-            say how sensitive the loss is to each weight, and "moments", an optimizer's tensors by kind and by
-            name.
+            say how sensitive the loss is to each weight; "moments", an optimizer's tensors by kind and by
+            name; "seed", a number for what is drawn.
         restores: kinds of moments that it codes as well; the others are kept exactly.
     """
 
@@ -113,6 +117,10 @@ class Method(ABC):
             CorruptionError: the sections are not what `code` returns for such shapes.
         """
 
+    def axes_for(self, shapes: Shapes) -> Mapping[str, Sequence[Value]]:  # noqa: ARG002  # most take any
+        """Return the axes that make a difference for such tensors."""
+        return self.axes
+
     def encode(
         self,
         tensors: Tensors,
@@ -128,14 +136,24 @@ class Method(ABC):
             setting: a value for each axis, and a metric.
             needs: what `needs` names.
         """
+        payload = self.payload(tensors, state, setting, **needs)
+        return payload, self.decode(payload, state)[1]
+
+    def payload(
+        self,
+        tensors: Tensors,
+        state: State | None,
+        setting: Setting,
+        **needs: Any,  # noqa: ANN401  # by name
+    ) -> bytes:
+        """Return what `encode` does, without decoding it."""
         finite = {name: tensor for name, tensor in tensors.items() if np.isfinite(tensor).all()}
         kept = [tensor.tobytes() if name not in finite else b"" for name, tensor in tensors.items()]
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         layout = b"" if state is not None and same(shapes, state.shapes) else write_shapes(shapes)
         exact = [index for index, content in enumerate(kept) if content]
         flags = struct.pack(f"<I{len(exact)}I", len(exact), *exact)
-        payload = pack([layout, flags, b"".join(kept), *self.code(finite, state, setting, **needs)])
-        return payload, self.decode(payload, state)[1]
+        return pack([layout, flags, b"".join(kept), *self.code(finite, state, setting, **needs)])
 
     def decode(self, payload: bytes, state: State | None) -> tuple[Tensors, State]:
         """Return the tensors of a payload, and the state for the next.

@@ -1,11 +1,13 @@
 """`mvcs bench`: training runs to measure on, encodings measured on them, and what a history costs."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from mvcs.bench import RECIPES
+from mvcs.cli.commands.tune import user_function
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
 from mvcs.cli.options import Finite, QuantizerOptions, Whole, quantizer_options, quantizer_settings
@@ -28,6 +30,11 @@ mvcs bench codec runs/gpt --commits --step-size 0.5
 BOUNDED = """
 mvcs bench bounded runs/gpt --task gpt --max-degradation 0.01 --out runs/gpt-bounded
 mvcs bench bounded runs/cnn --task cnn --max-degradation 0.05 --moments resume
+"""
+RUN = """
+mvcs bench run runs/gpt --task gpt --methods lattice,inshrinkerator,qd --out compared
+mvcs bench run checkpoints --eval validate:loss --every 4 --out compared
+mvcs bench run --repo v1..main --eval validate:loss --max-degradation 0.005 --out compared
 """
 _MECHANISMS = (
     "carried-momentum",
@@ -286,6 +293,121 @@ def bounded(
         held_out = _held_out(task, chosen["data"])
         report = replay_run(held_out, folder, out, terms, every=chosen["every"], progress=progress)
     session.answer(report, bench.bounded(report, session.screen))
+
+
+class _Compared(TypedDict):
+    """What is compared, and by what."""
+
+    task: str | None
+    function: str | None
+    revisions: str | None
+    methods: str
+    every: int | None
+    seed: int
+    evaluations: int | None
+    data: Path | None
+
+
+@declare("run", "compare methods of compression on a run", example=RUN, exits=(1, 3, 4, 5, 7), parent=command)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="[DIR]", required=False)
+@click.option(
+    "--task",
+    type=click.Choice(tuple(RECIPES)),
+    metavar="RUN",
+    help="What the run learned, by its name for 'mvcs bench make'.",
+)
+@click.option(
+    "--eval",
+    "function",
+    metavar="MODULE:FUNCTION",
+    help="Instead: judges a state. function(state) gives a number or batches, as for 'mvcs tune'; with a"
+    " parameter sample it is told 'search', 'verify' or 'report', which should share no example.",
+)
+@click.option(
+    "--repo", "revisions", metavar="REV-RANGE", help="Instead of DIR: commits of the repository around here."
+)
+@click.option(
+    "--methods",
+    default="all",
+    metavar="LIST",
+    help="Names with commas between them (default: all); 'mvcs bench methods' lists them.",
+)
+@click.option(
+    "--max-degradation",
+    type=Finite(0, 1, min_open=True),
+    default=0.01,
+    help="How much worse than the original a restored state may be: 0.01 (the default) for 1 %.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where results are kept; the same command continues there.",
+)
+@click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of what methods draw (default 0).")
+@click.option(
+    "--evaluations",
+    type=click.IntRange(1),
+    help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="With --task: what the run has not seen, as for 'mvcs bench bounded'.",
+)
+def run(
+    session: Session,
+    folder: Path | None,
+    *,
+    max_degradation: float,
+    out: Path,
+    **compared: Unpack[_Compared],
+) -> None:
+    """Compare methods on the checkpoints in DIR, whose names end in their step.
+
+    Every method codes weights of two and more dimensions of one checkpoint after another, near what its own
+    bytes restored before. At each it searches the setting of fewest bytes that keeps the quality; two more
+    samples say what the restored state has really lost. Everything else of the state is stored exactly, and
+    counted in CR-all. CR-w is bytes of weights over bytes stored for them, tables included.
+
+    Results are written after every checkpoint: a killed command continues where it was.
+    'mvcs bench report OUT' makes a page of them.
+    """
+    if (folder is None) == (compared["revisions"] is None):
+        raise click.UsageError("name a folder of checkpoints, or commits with --repo")
+    if (compared["task"] is None) == (compared["function"] is None):
+        raise click.UsageError("say what judges a state: --task RUN or --eval MODULE:FUNCTION")
+    if compared["data"] is not None and compared["task"] is None:
+        raise click.UsageError("--data needs --task; a function of yours has its own data")
+    from mvcs.bench import FunctionJudge, RecordedRun, TaskJudge, Terms, names_of, run_methods
+
+    names = names_of(compared["methods"])
+    terms = Terms(max_degradation, compared["seed"], compared["evaluations"])
+    every = compared["every"] or 1
+    with ExitStack() as stack:
+        if folder is not None:
+            recorded = RecordedRun.of_folder(folder, every)
+        else:
+            repository = stack.enter_context(session.repository())
+            recorded = RecordedRun.of_commits(repository, str(compared["revisions"]), every)
+        if compared["task"] is not None:
+            judge: TaskJudge | FunctionJudge = TaskJudge(_held_out(compared["task"], compared["data"]))
+        else:
+            name = str(compared["function"])
+            judge = FunctionJudge(stack.enter_context(user_function(name)), name)
+        progress = stack.enter_context(session.working())
+        report = run_methods(recorded, judge, names, out, terms, progress=progress)
+    session.answer(report, bench.compared(report, session.screen))
+
+
+@declare("methods", "list the methods that are compared", example="mvcs bench methods", parent=command)
+def methods(session: Session) -> None:
+    """List the methods of 'mvcs bench run': their papers, what is searched, what differs from the paper."""
+    from mvcs.bench import MethodsReport
+
+    report = MethodsReport.of_all()
+    session.answer(report, bench.methods(report, session.screen))
 
 
 def _search(given: tuple[str, ...]) -> dict[str, str]:

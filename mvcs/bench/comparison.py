@@ -1,0 +1,304 @@
+"""Methods on one run: settings are searched at every checkpoint, and judged by what the bytes restore."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from mvcs.bench.bounded import Judged
+from mvcs.bench.judges import SAMPLES, Judge
+from mvcs.bench.ledger import Ledger, Record, Series, chained
+from mvcs.bench.methods.method import Method, NotApplicableError, Setting, State
+from mvcs.bench.runs.recorded_state import RecordedRun, RecordedState
+from mvcs.bench.runs.run_maker import one_thread
+from mvcs.delta import ElementFormat, choose_exact
+from mvcs.inshrinkerator import ConfigurationCube, ConfigurationSearch
+from mvcs.progress import Progress
+from mvcs.search import Baseline, Bound, PairedCheck, Verdict, check_repeatable
+
+WEIGHTS, REST = "weights", "rest"
+_ZSTD_LEVEL = 3
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How methods are compared.
+
+    Attributes:
+        max_degradation: how much worse than the original a restored state may be, as a share.
+        seed: of what methods draw.
+        evaluations: of the search sample at one checkpoint, at most; None as many as the search takes.
+    """
+
+    max_degradation: float
+    seed: int = 0
+    evaluations: int | None = None
+
+
+def compare(
+    run: RecordedRun,
+    judge: Judge,
+    method: Method,
+    ledger: Ledger,
+    terms: Terms,
+    *,
+    fixed: str | None = None,
+    progress: Progress,
+) -> Series:
+    """Measure one method on all checkpoints of a run, or continue where a killed comparison was.
+
+    Args:
+        run: its checkpoints, in their order.
+        judge: evaluates the states.
+        method: whose settings are searched.
+        ledger: of this run and judge; is written to after every checkpoint.
+        terms: the bound, and what the search may cost.
+        fixed: the name of a setting that is taken as it is, without a search.
+        progress: is told of every checkpoint.
+
+    Raises:
+        NotApplicableError: the checkpoints, or this installation, lack what the method needs.
+        EvaluationError: the judge's function failed.
+    """
+    if method.missing:
+        raise NotApplicableError(f"the package of {method.name} is not installed: {method.missing}")
+    name = method.name if fixed is None else f"{method.name}:{fixed}"
+    bound = None if fixed is not None else terms.max_degradation
+    series = ledger.series(name, method.version, bound, terms.seed)
+    series.begin()
+    progress.start(f"measuring {name}", len(run.readers), "checkpoints")
+    with one_thread(terms.seed):
+        work = _Comparison(judge, method, ledger, terms, None if fixed is None else method.fixed[fixed])
+        for read in run.readers.values():
+            progress.note(f"{name}, {_told(work.advance(series, read()))}")
+            progress.advance(1)
+    progress.finish()
+    return series
+
+
+@dataclass(frozen=True)
+class Originals:
+    """How the recorded states fare on the samples, which no method changes; kept in the ledger."""
+
+    judge: Judge
+    ledger: Ledger
+
+    def judged(self, recorded: RecordedState, state: Any, sample: str, bound: Bound) -> Judged:  # noqa: ANN401
+        """Return what a restored state lost on a whole sample."""
+        baseline = self.baseline(recorded, sample)
+        with self.judge.evaluation(state, sample) as measured:
+            verdict = PairedCheck(bound, stops_early=False).judge(measured, baseline, bound.epsilon(0))
+        return Judged.of(verdict)
+
+    def baseline(self, recorded: RecordedState, sample: str) -> Baseline:
+        """Return what the judge gives for the recorded state itself.
+
+        Raises:
+            UsageError: it gives something else when it is asked again, which the first state is judged by.
+        """
+        known: dict[str, list[list[float]]] = self.ledger.known("originals") or {}
+        name = f"{sample} {recorded.step}"
+        if name not in known:
+            with self.judge.evaluation(recorded.state(), sample) as measured:
+                found = Baseline.measure(measured)
+            if not known:
+                with self.judge.evaluation(recorded.state(), sample) as measured:
+                    check_repeatable(measured, found)
+            known[name] = [list(batch) for batch in found.batches] if found.is_paired else [[found.value]]
+            self.ledger.keep("originals", known)
+        batches = known[name]
+        if len(batches[0]) == 1:
+            return Baseline(((batches[0][0], 1.0),), is_paired=False)
+        return Baseline(tuple((total, count) for total, count in batches))
+
+
+@dataclass
+class _Rest:
+    """Bytes of what methods do not code, stored exactly near the checkpoint before, as commits store it."""
+
+    ledger: Ledger
+    _before: RecordedState | None = None
+
+    def stored(self, recorded: RecordedState) -> dict[str, int]:
+        """Return bytes by kind of moment, with `REST` for all else."""
+        known: dict[str, dict[str, int]] = self.ledger.known("rest") or {}
+        name = str(recorded.step)
+        if name not in known:
+            known[name] = self._measured(recorded)
+            self.ledger.keep("rest", known)
+        self._before = recorded
+        return known[name]
+
+    def _measured(self, recorded: RecordedState) -> dict[str, int]:
+        found, before = {REST: 0}, {}
+        if self._before is not None:
+            before = {leaf.path[1:]: leaf for _, leaf in self._before.rest()}
+        for kind, leaf in recorded.rest():
+            base = before.get(leaf.path[1:])
+            element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
+            payload = choose_exact(leaf.source.read(), element, None if base is None else base.source.read())[
+                1
+            ]
+            found[kind or REST] = found.get(kind or REST, 0) + len(payload)
+        blobs = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(b"".join(recorded.blob_bytes()))
+        found[REST] += len(blobs)
+        return found
+
+
+class _Comparison:
+    """One method on its way through a run."""
+
+    def __init__(
+        self, judge: Judge, method: Method, ledger: Ledger, terms: Terms, fixed: Setting | None
+    ) -> None:
+        self._judge = judge
+        self._method = method
+        self._terms = terms
+        self._fixed = fixed
+        self._originals = Originals(judge, ledger)
+        self._rest = _Rest(ledger)
+        self._bound = Bound(terms.max_degradation)
+        self._state: State | None = None
+        self._digest = ""
+        self._last: Setting | None = None
+
+    def advance(self, series: Series, recorded: RecordedState) -> Record:
+        """Measure a checkpoint, unless the ledger has it; the next one continues its payload."""
+        known = series.find(recorded.step, self._digest)
+        rest = self._rest.stored(recorded)
+        if known is not None:
+            record, payload = known
+            self._state = self._method.decode(payload, self._state)[1]
+        else:
+            record, payload, self._state = self._measured(recorded, rest)
+            series.add(record, payload)
+        self._digest = record.payload
+        self._last = record.setting if record.kept else self._last
+        return record
+
+    def _measured(self, recorded: RecordedState, rest: Mapping[str, int]) -> tuple[Record, bytes, State]:
+        took = _Took()
+        with took.timing("searched"):
+            found = self._chosen(recorded, took)
+        source = np.frombuffer(bytearray(recorded.weight_bytes), np.uint8)
+        with took.timing("memcpy"):
+            source.copy()
+        with took.timing("decode"):
+            tensors, state = self._method.decode(found.payload, self._state)
+        verify, report = (
+            self._originals.judged(recorded, recorded.state(tensors), sample, self._bound)
+            for sample in SAMPLES[1:]
+        )
+        weights = self._method.weight_bytes(found.payload)
+        coded = {kind: 0 for kind in self._method.restores if kind in rest}
+        by_class = {WEIGHTS: weights, **rest, **coded}
+        if coded:
+            by_class[next(iter(coded))] = len(found.payload) - weights
+        record = Record(
+            step=recorded.step,
+            setting=dict(found.setting),
+            kept=found.kept,
+            raw=recorded.raw_bytes,
+            weights=recorded.weight_bytes,
+            stored=weights,
+            everything=sum(by_class.values()),
+            by_class=by_class,
+            tested=found.tested,
+            search=found.search,
+            verify=verify,
+            report=report,
+            encode=took.seconds["encode"],
+            decode=took.seconds["decode"],
+            memcpy=took.seconds["memcpy"],
+            searched=took.seconds["searched"],
+            payload=chained(self._digest, found.payload),
+        )
+        return record, found.payload, state
+
+    def _chosen(self, recorded: RecordedState, took: "_Took") -> "_Found":
+        method, tensors = self._method, recorded.weights
+        payloads: dict[str, bytes] = {}
+        needs = {name: self._needed(recorded, name) for name in method.needs}
+
+        def stored(setting: Setting) -> int:
+            with took.timing("encode", str(setting)):
+                payloads[str(setting)] = method.payload(tensors, self._state, setting, **needs)
+            return len(payloads[str(setting)])
+
+        def judge(setting: Setting) -> Verdict:
+            restored, _ = method.decode(payloads[str(setting)], self._state)
+            baseline = self._originals.baseline(recorded, "search")
+            with self._judge.evaluation(recorded.state(restored), "search") as measured:
+                return PairedCheck(self._bound).judge(measured, baseline, self._bound.epsilon(0), whole=True)
+
+        axes = method.axes_for({name: tensor.shape for name, tensor in tensors.items()})
+        cube = ConfigurationCube(axes, method.metrics)
+        if self._fixed is not None or not axes:
+            setting = self._fixed or {}
+            stored(setting)
+            took.choose(str(setting))
+            return _Found(setting, payloads[str(setting)], kept=True, tested=0, search=None)
+        search = ConfigurationSearch(cube, self._terms.evaluations, last=self._last)
+        outcome = search.run(stored, judge)
+        setting = outcome.chosen.setting if outcome.chosen else cube.at(cube.top)
+        if str(setting) not in payloads:
+            stored(setting)
+        took.choose(str(setting))
+        verdict = next((one.verdict for one in outcome.tested if one.setting == setting), None)
+        searched = None if verdict is None else Judged.of(verdict)
+        kept = outcome.chosen is not None
+        return _Found(setting, payloads[str(setting)], kept, len(outcome.tested), searched)
+
+    def _needed(self, recorded: RecordedState, name: str) -> Any:  # noqa: ANN401  # what the method asks for
+        if name == "seed":
+            return self._terms.seed + recorded.step
+        found = recorded.scores if name == "scores" else recorded.moments
+        if not found and name == "moments":
+            raise NotApplicableError(
+                f"{self._method.name} needs an optimizer's moments, and step {recorded.step} has none",
+                hint="leave it out with --methods, or name checkpoints that hold the optimizer's state",
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one checkpoint is stored as."""
+
+    setting: Setting
+    payload: bytes
+    kept: bool
+    tested: int
+    search: Judged | None
+
+
+class _Took:
+    """Seconds of the processor, by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timing(self, what: str, which: str = "") -> Iterator[None]:
+        """Time what is done inside."""
+        began = time.process_time()
+        yield
+        self.seconds[which or what] = time.process_time() - began
+
+    def choose(self, which: str) -> None:
+        """Take the time of one encoding as that of the checkpoint."""
+        self.seconds["encode"] = self.seconds[which]
+
+
+def _told(record: Record) -> str:
+    """Return one line on a checkpoint."""
+    ratios = f"CR-w {record.weights / max(record.stored, 1):.1f}, CR-all {record.raw / record.everything:.1f}"
+    judged = f"verify {record.verify.degradation:+.3%}, report {record.report.degradation:+.3%}"
+    missed = "" if record.kept else " (no setting keeps the bound)"
+    return (
+        f"step {record.step}{missed}: {ratios}; {judged}; {record.tested} settings, {record.searched:.1f} s"
+    )

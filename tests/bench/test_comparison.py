@@ -1,0 +1,227 @@
+"""Methods on a run of one's own: what a ledger holds, what a killed comparison continues, what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs.bench.bench_run import names_of, run_methods
+from mvcs.bench.comparison import Terms
+from mvcs.bench.judges import FunctionJudge
+from mvcs.bench.ledger import Ledger
+from mvcs.bench.methods.qd import QD
+from mvcs.bench.results import ComparisonReport
+from mvcs.bench.runs.recorded_state import RecordedRun
+from mvcs.errors import EvaluationError, FileFormatError, NotFoundError, UsageError
+from mvcs.progress import SILENT
+from mvcs.repository import Repository
+from tests.bench.runs import Stop, StopAfter
+
+STEPS = (10, 20, 30, 40)
+
+
+def loss(state, sample):
+    """The squared error of a linear model, batch by batch; samples share no example."""
+    place = ("search", "verify", "report").index(sample)
+    drawn = torch.Generator().manual_seed(place)
+    inputs = torch.randn(8, 16, 32, generator=drawn)
+    truth = torch.linspace(-1, 1, 32 * 8).reshape(8, 32)
+    for batch in inputs:
+        wrong = batch @ state["model"]["head.weight"].T - batch @ truth.T
+        yield float(wrong.square().sum()), float(len(batch))
+
+
+def states(count=4, moments=False):
+    """States that come nearer to the truth from step to step."""
+    drawn = torch.Generator().manual_seed(1)
+    weight = torch.linspace(-1, 1, 32 * 8).reshape(8, 32) + torch.randn(8, 32, generator=drawn)
+    for _ in range(count):
+        weight = weight * 0.8 + torch.linspace(-1, 1, 32 * 8).reshape(8, 32) * 0.2
+        state = {"model": {"head.weight": weight, "head.bias": torch.zeros(8)}, "note": "as it was"}
+        if moments:
+            own = {"step": torch.tensor(3.0), "exp_avg": weight * 0.01, "exp_avg_sq": weight.square() * 1e-4}
+            groups = [{"lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "params": [0]}]
+            state["optimizer"] = {"state": {0: own}, "param_groups": groups}
+        yield state
+
+
+def saved(folder, found):
+    folder.mkdir()
+    for step, state in zip(STEPS, found, strict=False):
+        torch.save(state, folder / f"step_{step}.pt")
+    return folder
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    return RecordedRun.of_folder(saved(tmp_path / "run", states()))
+
+
+def compared(run, out, names="qd", function=loss, progress=SILENT, **terms):
+    judge = FunctionJudge(function, "validate:loss")
+    wanted = Terms(**{"max_degradation": 0.02} | terms)
+    return run_methods(run, judge, names_of(names), out, wanted, progress=progress)
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.payload")}
+
+
+def only(report):
+    (run,) = report.runs
+    (result,) = run.results
+    return result
+
+
+def test_sizes_are_those_of_the_payloads(recorded, tmp_path):
+    result = only(compared(recorded, tmp_path / "out"))
+    stored = {name[-17:-8]: len(payload) for name, payload in files(tmp_path / "out").items()}
+    assert {f"{one.step:09}": one.stored for one in result.records} == stored
+    assert result.weights == pytest.approx(4 * 8 * 32 * 4 / sum(stored.values()))
+
+
+def test_what_methods_do_not_code_is_counted_in_the_whole(recorded, tmp_path):
+    first = only(compared(recorded, tmp_path / "out")).records[0]
+    assert first.everything == first.stored + first.by_class["rest"]
+    assert first.by_class["rest"] > 0
+
+
+def test_chosen_settings_keep_the_bound_on_the_search_sample(recorded, tmp_path):
+    found = only(compared(recorded, tmp_path / "out"))
+    assert all(one.kept and one.search.degradation <= 0.02 for one in found.records)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_comparison_that_ended_early_continues_with_the_same_bytes(recorded, tmp_path, place):
+    compared(recorded, tmp_path / "whole")
+    with pytest.raises(Stop):
+        compared(recorded, tmp_path / "out", progress=StopAfter(place))
+    assert len(files(tmp_path / "out")) == place + 1
+    result = only(compared(recorded, tmp_path / "out"))
+    assert len(result.records) == len(STEPS)
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".payload"])
+def test_a_torn_record_is_measured_again(recorded, tmp_path, suffix):
+    compared(recorded, tmp_path / "out")
+    before = files(tmp_path / "out")
+    (path,) = (tmp_path / "out").rglob(f"step_000000020{suffix}")
+    path.write_bytes(path.read_bytes()[:-5])
+    assert len(only(compared(recorded, tmp_path / "out")).records) == len(STEPS)
+    assert files(tmp_path / "out") == before
+
+
+def test_nothing_is_measured_twice(recorded, tmp_path):
+    first = only(compared(recorded, tmp_path / "out"))
+    assert only(compared(recorded, tmp_path / "out")) == first
+
+
+def test_a_changed_method_is_measured_again(recorded, tmp_path, monkeypatch):
+    compared(recorded, tmp_path / "out")
+    monkeypatch.setattr(QD, "version", 2)
+    (run,) = compared(recorded, tmp_path / "out").runs
+    assert sorted(one.version for one in run.results) == [1, 2]
+
+
+def test_another_run_gets_results_of_its_own(recorded, tmp_path):
+    compared(recorded, tmp_path / "out")
+    other = RecordedRun.of_folder(saved(tmp_path / "other", states(3)))
+    runs = compared(other, tmp_path / "out").runs
+    assert sorted(len(run.results[0].records) for run in runs) == [3, 4]
+
+
+def test_fixed_settings_are_not_searched(recorded, tmp_path):
+    result = only(compared(recorded, tmp_path / "out", "qd:4-8"))
+    assert (result.bound, result.tested) == (None, 0)
+    assert {tuple(one.setting.values()) for one in result.records} == {(4, 8)}
+
+
+def test_a_bound_that_nothing_keeps_is_said_and_the_finest_setting_stored(recorded, tmp_path):
+    result = only(compared(recorded, tmp_path / "out", max_degradation=1e-12))
+    assert result.missed == len(STEPS)
+    assert {tuple(one.setting.values()) for one in result.records} == {(8, 8)}
+
+
+def test_mvcs_itself_is_measured_by_the_same_function(recorded, tmp_path):
+    result = only(compared(recorded, tmp_path / "out", "lattice"))
+    assert [one.step for one in result.records] == list(STEPS)
+    assert all(one.verify.degradation < 0.1 for one in result.records)
+    assert only(compared(recorded, tmp_path / "out", "lattice")) == result
+
+
+def test_commits_of_a_repository_are_checkpoints(recorded, tmp_path):
+    with Repository.init(tmp_path / "repo") as repository:
+        for step, state in zip(STEPS, states(), strict=True):
+            repository.commit(state, step=step)
+        found = RecordedRun.of_commits(repository, "HEAD")
+        ours = only(compared(found, tmp_path / "out"))
+    theirs = only(compared(recorded, tmp_path / "files"))
+    assert [one.stored for one in ours.records] == [one.stored for one in theirs.records]
+
+
+def test_commits_without_a_step_are_refused(tmp_path):
+    with Repository.init(tmp_path / "repo") as repository:
+        for state in states(2):
+            repository.commit(state)
+        with pytest.raises(UsageError, match="step"):
+            RecordedRun.of_commits(repository, "HEAD")
+
+
+def test_an_evaluator_that_fails_is_named_with_the_line(recorded, tmp_path):
+    def broken(state):
+        raise ZeroDivisionError(f"no data for {sorted(state)}")
+
+    with pytest.raises(EvaluationError, match=r"no data.*test_comparison\.py"):
+        compared(recorded, tmp_path / "out", function=broken)
+
+
+def test_an_evaluator_that_is_random_is_refused(recorded, tmp_path):
+    drawn = itertools.count()
+    with pytest.raises(UsageError, match="evaluat"):
+        compared(recorded, tmp_path / "out", function=lambda _: float(next(drawn)) + 1)
+
+
+def test_a_method_that_needs_moments_is_skipped_without_them(recorded, tmp_path):
+    (run,) = compared(recorded, tmp_path / "out", "qd,excp").runs
+    assert [one.method for one in run.results] == ["qd"]
+    assert "moments" in run.skipped["excp"]
+
+
+def test_parameters_that_are_added_or_resized_on_the_way_are_coded(tmp_path):
+    found = list(states())
+    found[2]["model"]["more.weight"] = torch.ones(4, 4)
+    found[3]["model"]["more.weight"] = torch.ones(6, 4)
+    run = RecordedRun.of_folder(saved(tmp_path / "run", found))
+    assert len(only(compared(run, tmp_path / "out")).records) == len(STEPS)
+
+
+def test_a_weight_that_is_not_finite_comes_back(tmp_path):
+    found = list(states())
+    found[1]["model"]["spare.weight"] = torch.full((2, 2), float("nan"))
+    run = RecordedRun.of_folder(saved(tmp_path / "run", found))
+    record = only(compared(run, tmp_path / "out")).records[1]
+    assert np.isfinite(record.verify.degradation)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("inshrinkeratr", "inshrinkerator"), ("qd:4-9", "qd:4-8"), ("zip", "")]
+)
+def test_unknown_methods_are_refused(asked, meant):
+    with pytest.raises(UsageError, match="there is no method") as refused:
+        names_of(asked)
+    assert meant in (refused.value.hint or "")
+
+
+def test_a_damaged_description_is_named(recorded, tmp_path):
+    compared(recorded, tmp_path / "out")
+    (path,) = (tmp_path / "out").rglob("series.json")
+    path.write_text("[]")
+    with pytest.raises(FileFormatError, match="is damaged"):
+        ComparisonReport.of(tmp_path / "out")
+
+
+def test_an_empty_folder_has_no_results(tmp_path):
+    with pytest.raises(NotFoundError, match="no results"):
+        Ledger.all_in(tmp_path)
