@@ -126,9 +126,15 @@ def confine(values: Floats, codes: Codes, step: int, most: float) -> None:
     codes[far] = np.where(np.abs(found) <= _LARGEST, found, EXCEPTION)
 
 
-def lattice_values(codes: Codes, step: int) -> Floats:
-    """Return code times step as float32, exactly; of an exception a number that stands for nothing."""
-    values = mvcs_native.empty(codes.size, np.float32)
+def lattice_values(codes: Codes, step: int, out: Floats | None = None) -> Floats:
+    """Return code times step as float32, exactly; of an exception a number that stands for nothing.
+
+    Args:
+        codes: int16 [n].
+        step: a step byte.
+        out: float32 [n], where they are put; None for new memory.
+    """
+    values = mvcs_native.empty(codes.size, np.float32) if out is None else out
     mvcs_native.unlattice(codes, step, values)
     return values
 

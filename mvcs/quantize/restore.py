@@ -53,8 +53,14 @@ class Restorer:
     has_room: Callable[[int], bool] = lambda _: False
     _roots: dict[int, tuple[QuantizedTensor, int, Content]] = field(default_factory=dict)  # by thread
 
-    def restore(self, tensor: QuantizedTensor, index: int) -> Content:
+    def restore(self, tensor: QuantizedTensor, index: int, into: memoryview | None = None) -> Content:
         """Return the little-endian elements of one chunk of the tensor's grid.
+
+        Args:
+            tensor: the tensor.
+            index: of the chunk.
+            into: as many bytes, where they may be put: then what is returned is that memory. On an error
+                it holds bytes of no meaning.
 
         Raises:
             CorruptionError: codes, exceptions and parameters do not fit together.
@@ -63,7 +69,7 @@ class Restorer:
         kept = self._kept(tensor, index)
         if kept is not None:
             return kept
-        content, wanted = self._restored(tensor, index), tensor.digest(index)
+        content, wanted = self._restored(tensor, index, into), tensor.digest(index)
         if wanted is not None and digest(content) != wanted:
             raise OtherValuesError(
                 f"chunk {index} of quantized tensor {short_id(tensor.id)} restores to other values than its "
@@ -73,7 +79,7 @@ class Restorer:
             )
         return content
 
-    def _restored(self, tensor: QuantizedTensor, index: int) -> Content:
+    def _restored(self, tensor: QuantizedTensor, index: int, into: memoryview | None) -> Content:
         form, count = tensor.parameters, tensor.chunk_elements(index)
         if isinstance(form, Absent):
             return bytes(count * tensor.dtype.itemsize)
@@ -82,9 +88,9 @@ class Restorer:
         if isinstance(form, Derived):
             source = self.restore(form.source, index)
             return from_float32(to_float32(source, form.source.dtype.name), tensor.dtype.name)
-        return self._coded(tensor, index, count)
+        return self._coded(tensor, index, count, into)
 
-    def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> Content:
+    def _coded(self, tensor: QuantizedTensor, index: int, count: int, into: memoryview | None) -> Content:
         width = tensor.dtype.itemsize
         codes = self.chunk(tensor.codes[index]) if tensor.codes else b""
         if len(codes) != count * tensor.width and tensor.codes:
@@ -96,7 +102,10 @@ class Restorer:
             return dequantize(codes, tensor.parameters, width, exceptions)
         positions, exact = split(exceptions, width)
         found = np.frombuffer(codes, "<i2")
-        values = self._floats(tensor, index, found, count)
+        out = None
+        if into is not None and tensor.dtype.name == "float32":
+            out = np.frombuffer(into, np.float32, count)
+        values = self._floats(tensor, index, found, count, out)
         return with_exceptions(values, found, tensor.dtype.name, positions, exact).data
 
     def _exceptions(self, tensor: QuantizedTensor, index: int) -> Content:
@@ -108,10 +117,12 @@ class Restorer:
             raise CorruptionError("a quantized tensor names a chunk of exceptions that has none")
         return content
 
-    def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
+    def _floats(
+        self, tensor: QuantizedTensor, index: int, codes: Codes, count: int, out: Floats | None
+    ) -> Floats:
         form = tensor.parameters
         if isinstance(form, Lattice):
-            return lattice_values(codes, form.step)
+            return lattice_values(codes, form.step, out)
         if isinstance(form, RootLattice):
             return root_values(codes, self.root(form, index), form.step)
         start = index * chunk_length(tensor.dtype, tensor.shape, 0)
@@ -159,7 +170,7 @@ class Restorer:
 class Rehearsal(Restorer):
     """Asks for chunks, and gives back what has the length of the values."""
 
-    def restore(self, tensor: QuantizedTensor, index: int) -> Content:
+    def restore(self, tensor: QuantizedTensor, index: int, _into: memoryview | None = None) -> Content:
         """Ask for all that one chunk of the tensor's grid is made of."""
         if self._kept(tensor, index) is None:
             self._ask(tensor, index)

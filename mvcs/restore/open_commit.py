@@ -54,6 +54,7 @@ class _Part(NamedTuple):
         number: of the chunk.
         chunks: how many chunks the leaf has.
         begin: the byte of the leaf that the chunk begins at.
+        size: bytes of the chunk.
         memory: as many bytes as the leaf has.
     """
 
@@ -61,6 +62,7 @@ class _Part(NamedTuple):
     number: int
     chunks: int
     begin: int
+    size: int
     memory: memoryview
 
 
@@ -157,8 +159,9 @@ class Reading:
                         dtype = self.tree.leaves[index].dtype
                         most = chunk_elements(dtype) * dtype.itemsize
                     if number < max(count, 1):
-                        parts.append(_Part(index, number, count, number * most, memory))
-                        size += min(most, whole - number * most)
+                        long = min(most, whole - number * most)
+                        parts.append(_Part(index, number, count, number * most, long, memory))
+                        size += long
         if parts:
             large = size >= _LARGE and size >= _SMALL * len(parts)
             yield functools.partial(self._fill, parts), needed + _COPIES * size if large else 0
@@ -174,7 +177,11 @@ class Reading:
     def _fill(self, parts: "list[_Part]") -> list[int]:
         """Fill parts of memory, which is let go of then; return the leaves that have their last one."""
         filled, done = [], 0
-        wanted = [(self.tree.leaves[part.leaf], part.number) for part in parts if part.chunks]
+        wanted = [
+            (self.tree.leaves[part.leaf], part.number, part.memory[part.begin : part.begin + part.size])
+            for part in parts
+            if part.chunks
+        ]
         chunks = self.store.several(wanted, exact=self.exact)
         for part in parts:
             size, chunk = part.memory.nbytes, next(chunks) if part.chunks else b""
@@ -185,7 +192,12 @@ class Reading:
             if len(chunk) < _SMALL:
                 part.memory[part.begin : end] = chunk
             else:  # as memory is copied by numpy, other threads go on
-                np.frombuffer(part.memory, np.uint8)[part.begin : end] = np.frombuffer(chunk, np.uint8)
+                to, found = (
+                    np.frombuffer(part.memory, np.uint8)[part.begin : end],
+                    np.frombuffer(chunk, np.uint8),
+                )
+                if not np.may_share_memory(to, found):  # where it was not put there at once
+                    to[:] = found
             done += len(chunk)
             if done >= _SMALL:
                 self.progress.advance(done)

@@ -199,26 +199,33 @@ class ObjectStore:
         tensor = leaf.handed_over if exact else leaf.tensor
         return tensor.chunk_count if isinstance(tensor, QuantizedTensor) else len(tensor.chunks)
 
-    def chunk(self, leaf: Leaf, index: int, *, exact: bool = False) -> Content:
-        """Return the bytes of one chunk of a leaf, verified: of the value, or of the exact layer."""
+    def chunk(
+        self, leaf: Leaf, index: int, *, exact: bool = False, into: memoryview | None = None
+    ) -> Content:
+        """Return the bytes of one chunk of a leaf, verified: of the value, or of the exact layer.
+
+        They may be put `into` memory of so many bytes, which is returned then.
+        """
         tensor = leaf.handed_over if exact else leaf.tensor
         if isinstance(tensor, QuantizedTensor):
-            return self.restored_chunk(tensor, index)
+            return self.restored_chunk(tensor, index, into)
         expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
         identifier = tensor.chunks[index]
         return self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
-    def several(self, wanted: Sequence[tuple[Leaf, int]], *, exact: bool = False) -> Iterator[Content]:
+    def several(
+        self, wanted: Sequence[tuple[Leaf, int, memoryview]], *, exact: bool = False
+    ) -> Iterator[Content]:
         """Yield what `chunk` returns for each, neighbours read together; their lengths are not looked at."""
-        tensors = [leaf.handed_over if exact else leaf.tensor for leaf, _ in wanted]
+        tensors = [leaf.handed_over if exact else leaf.tensor for leaf, _, _ in wanted]
         ids = [
             tensor.chunks[index]
-            for tensor, (_, index) in zip(tensors, wanted, strict=True)
+            for tensor, (_, index, _) in zip(tensors, wanted, strict=True)
             if isinstance(tensor, ExactTensor)
         ]
         runs = self.catalog.runs(ids, exact=exact) if len(ids) == len(wanted) > 1 else None
         if runs is None:
-            yield from (self.chunk(leaf, index, exact=exact) for leaf, index in wanted)
+            yield from (self.chunk(leaf, index, exact=exact, into=memory) for leaf, index, memory in wanted)
             return
         start = 0
         for run in runs:
@@ -246,26 +253,28 @@ class ObjectStore:
             return self.catalog.locate(named[index], exact=exact).place
         return None
 
-    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> Content:
+    def restored_chunk(self, tensor: QuantizedTensor, index: int, into: memoryview | None = None) -> Content:
         """Return the restored values of one chunk of a quantized tensor, little-endian, verified.
+
+        They may be put `into` memory of so many bytes, which is returned then.
 
         Raises:
             CorruptionError: codes, parameters and exceptions do not fit together.
         """
         try:
-            return self.unproven_values(tensor, index)
+            return self.unproven_values(tensor, index, into)
         except (CorruptionError, NotFoundError):
             # Chunk by chunk, from whichever copy is whole, and with an error that says which is not.
             return self.restorer.restore(tensor, index)
 
-    def unproven_values(self, tensor: QuantizedTensor, index: int) -> Content:
+    def unproven_values(self, tensor: QuantizedTensor, index: int, into: memoryview | None = None) -> Content:
         """Return the same from the first copy of each chunk: only a digest of the values proves them.
 
         Raises:
             NotFoundError: a chunk is nowhere.
             CorruptionError: one is damaged, or they do not fit together.
         """
-        return self._direct_restorer.restore(tensor, index)
+        return self._direct_restorer.restore(tensor, index, into)
 
     def codes(self, identifier: ObjectId) -> Buffer:
         """Return a chunk of codes; those of the last commit made here are still in memory."""

@@ -78,10 +78,10 @@ class UnreadStore(ObjectStore):
         self._tally.objects += 1
         return super()._unproven_chunk(identifier)
 
-    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> Content:
+    def restored_chunk(self, tensor: QuantizedTensor, index: int, into: memoryview | None = None) -> Content:
         """Go through what one chunk of a quantized tensor is restored from."""
         if not self._tally.skips:
-            return super().restored_chunk(tensor, index)
+            return super().restored_chunk(tensor, index, into)
         return self._rehearsal.restore(tensor, index)
 
     def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> Content:
