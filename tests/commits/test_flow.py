@@ -1,4 +1,4 @@
-"""The flow of a bounded commit: a reader opens each file once, for no call goes back to a file that waits."""
+"""How much a reader of a bounded commit passes through: files and functions, resume included."""
 
 import sys
 import threading
@@ -8,32 +8,29 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 import torch
 
 import mvcs
 
 ROOT = f"{Path(mvcs.__file__).parent}/"
-MOST_CLIMBS = 9
+MOST_FILES, MOST_FUNCTIONS = 180, 1750
 
 
-class Climbs:
-    """Calls into a file that already stands on the stack, below the caller's: pairs of files."""
+class Flow:
+    """The functions that were called, lambdas, comprehensions and bodies of modules left out."""
 
     def __init__(self) -> None:
-        self.pairs: set[tuple[str, str]] = set()
-        self.files: set[str] = set()
+        self.functions: set[tuple[str, str, int]] = set()
+
+    @property
+    def files(self) -> set[str]:
+        return {file for file, _, _ in self.functions}
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Look at one call, as `sys.setprofile` gives it."""
-        called = frame.f_code.co_filename
-        if event != "call" or not called.startswith(ROOT):
-            return
-        self.files.add(called)
-        waiting = list(_own_files(frame.f_back))
-        is_nameless = frame.f_code.co_name.startswith("<")
-        if waiting and waiting[0] != called and called in waiting and not is_nameless:
-            self.pairs.add((waiting[0].removeprefix(ROOT), called.removeprefix(ROOT)))
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(ROOT) and not code.co_name.startswith("<"):
+            self.functions.add((code.co_filename, code.co_name, code.co_firstlineno))
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -47,43 +44,28 @@ class Climbs:
             threading.setprofile(None)
 
 
-def _own_files(frame: FrameType | None) -> Iterator[str]:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(ROOT):
-            yield frame.f_code.co_filename
-        frame = frame.f_back
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Any]:
-    """Return what trains on for two steps, and commits with the settings it is given."""
+def test_a_bounded_commit_passes_through_few_files_and_functions(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Embedding(50, 32), torch.nn.Linear(32, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 50)
-    )
-    optimizer = torch.optim.AdamW(model.parameters())
-    with mvcs.open_or_init(tmp_path) as repo:
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    inputs, targets = torch.randn(64, 32), torch.randn(64, 8)
 
-        def commit(**settings: Any) -> None:
-            for _ in range(2):
-                batch = torch.randint(0, 50, (16,))
+    def evaluate(model: torch.nn.Module) -> Iterator[tuple[float, int]]:
+        yield torch.nn.functional.mse_loss(model(inputs), targets, reduction="sum").item(), 64
+
+    def train(steps: int, repo: mvcs.Repository) -> None:
+        with mvcs.Checkpointer(
+            repo, model, optimizer, every=5, evaluate=evaluate, max_degradation=0.05
+        ) as checkpointer:
+            for step in range(checkpointer.resume(), steps):
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(model(batch), batch).backward()
+                torch.nn.functional.mse_loss(model(inputs), targets).backward()
                 optimizer.step()
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            repo.commit(state=state, message="on", **settings)
+                checkpointer.after_step(step)
 
-        yield commit
-
-
-@pytest.mark.parametrize(
-    "settings", [{"step_size": 0.5}, {"step_size": 0.5, "moments": "resume"}, {"bins": 16}]
-)
-def test_a_bounded_commit_hardly_ever_climbs_back_to_a_file_it_has_left(run, settings):
-    for _ in range(2):
-        run(**settings)
-    climbs = Climbs()
-    with climbs.counted():
-        run(**settings)
-    assert len(climbs.files) > 100
-    assert len(climbs.pairs) <= MOST_CLIMBS, sorted(climbs.pairs)
+    train(10, mvcs.Repository.init(tmp_path))
+    flow = Flow()
+    with flow.counted():
+        train(15, mvcs.Repository.open(tmp_path))
+    assert 50 < len(flow.files) <= MOST_FILES
+    assert len(flow.functions) <= MOST_FUNCTIONS
