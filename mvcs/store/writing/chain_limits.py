@@ -163,7 +163,9 @@ class UsableBases:
 
     def stored_bytes(self, bases: Iterable[EntryBase]) -> int:
         """Return the stored bytes that are read for the contents of bases."""
-        return trace(self.objects.entries([base.id for base in bases]), self.objects.locate).stored_bytes
+        return trace(
+            self.objects.entries([base.id for base in bases]), self.objects.locate, runs=self.objects.runs
+        ).stored_bytes
 
     def lean_on(self, identifiers: Sequence[ObjectId], deltas: int = 0) -> None:
         """Count the packs behind objects that this commit needs, and the depth they bring."""
@@ -180,11 +182,15 @@ class UsableBases:
             CorruptionError: their bases do not end.
         """
         starts = self.objects.entries(identifiers)
-        return self._chain(starts[0]) if len(starts) == 1 else trace(starts, self.objects.locate)
+        return (
+            self._chain(starts[0])
+            if len(starts) == 1
+            else trace(starts, self.objects.locate, runs=self.objects.runs)
+        )
 
     def _chain(self, located: Located) -> Chain:
         if not located.pack or located.exact:
-            return trace([located], self.objects.locate)
+            return trace([located], self.objects.locate, runs=self.objects.runs)
         catalog = self.objects.catalog
         chain = catalog.chain_of(located)
         return chain if catalog.vouches(chain.packs) else self._vouched(located)

@@ -7,7 +7,7 @@ from mvcs.errors import NotFoundError
 from mvcs.objects import ObjectId, half, short_id
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
-from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.located import ChunkPlace, Located, Run
 
 
 @dataclass
@@ -49,10 +49,16 @@ class OwnObjects:
         Raises:
             NotFoundError: one is in no pack that a known commit needs.
         """
-        runs = None if self.exact or len(identifiers) < 2 else self.catalog.runs(identifiers)
-        if runs is None or not self._own.keys().isdisjoint(map(half, identifiers)):
+        runs = self.runs(identifiers) if len(identifiers) > 1 else None
+        if runs is None:
             return [self.locate(identifier, self.exact) for identifier in identifiers]
         return [run.first for run in runs]
+
+    def runs(self, identifiers: Sequence[ObjectId]) -> list[Run] | None:
+        """Return where objects lie, as runs; None where each has to be located."""
+        if self.exact or not self._own.keys().isdisjoint(map(half, identifiers)):
+            return None
+        return self.catalog.runs(identifiers)
 
     def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
         """Take in the objects of an entry of the pack that is being filled."""
