@@ -31,7 +31,8 @@ class TensorRecord:
     """One tensor of a commit.
 
     Attributes:
-        path: where it is in the state, as people read it.
+        path: where it is in the state, as people read it; None where the first parent's row of this position
+            has it, with dtype, shape and role. Then that is so of all tensors of the commit.
         dtype: name of the element type.
         shape: its sizes.
         role: its leaf class, or None when the commit does not tell.
@@ -40,7 +41,7 @@ class TensorRecord:
         chunks: its encodings, in the order of the chunks.
     """
 
-    path: str
+    path: str | None
     dtype: str
     shape: tuple[int, ...]
     role: str | None

@@ -28,6 +28,10 @@ _COPY_CONTENTS = (
     "INSERT INTO contents SELECT ?, position, leaf_number, tensor_number FROM contents"
     " WHERE commit_number = (SELECT number FROM commits WHERE id = ?)"
 )
+_LEAVES = (
+    "SELECT leaf_number FROM contents WHERE commit_number = (SELECT number FROM commits WHERE id = ?)"
+    " ORDER BY position"
+)
 _PUT_ENCODING = insertion(
     *("encodings", "tensor_number", "position", "chunk", "encoding"),
     *("stored_bytes", "raw_bytes", "depth", "pack_number"),
@@ -116,12 +120,18 @@ class Writer:
                 raise NotFoundError("the rows of the commit before are gone")
         if not tensors:
             return
-        leaves, _ = self._leaves.of([_leaf(tensor) for tensor in tensors])
+        positions = [position for position in range(total) if position not in record.kept]
+        if tensors[0].path is None:
+            old = self._connection.execute(_LEAVES, (to_hex(record.commit.parents[0]),)).fetchall()
+            if len(old) != total:
+                raise NotFoundError("the rows of the commit before are gone")
+            leaves = [old[position][0] for position in positions]
+        else:
+            leaves, _ = self._leaves.of([_leaf(tensor) for tensor in tensors])
         numbers, new = self._tensors.of(_values(tensors))
         self._encodings(
             {number: tensor for number, tensor in zip(numbers, tensors, strict=True) if number in new}
         )
-        positions = (position for position in range(total) if position not in record.kept)
         rows = [
             (commit, position, leaf, tensor)
             for position, leaf, tensor in zip(positions, leaves, numbers, strict=True)
@@ -189,7 +199,12 @@ def _optional(identifier: ObjectId | None) -> str | None:
 
 
 def _leaf(tensor: TensorRecord) -> Key:
-    return storable(tensor.path), storable(tensor.dtype), _shape(tensor.shape), storable(tensor.role or "")
+    return (
+        storable(tensor.path or ""),
+        storable(tensor.dtype),
+        _shape(tensor.shape),
+        storable(tensor.role or ""),
+    )
 
 
 @lru_cache(1 << 10)

@@ -1,7 +1,7 @@
 """Feeding the lineage index, and asking it; whatever happens to it, no command fails or waits."""
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain, islice, repeat
 
@@ -21,7 +21,7 @@ from mvcs.objects import Leaf, ObjectId, Tree, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore, notes_of
 from mvcs.restore import located_chunks, stored_share
 from mvcs.retention import DataDrops
-from mvcs.store import ObjectStore
+from mvcs.store import ObjectStore, Run
 
 CAUGHT_UP = 256
 
@@ -82,7 +82,8 @@ class Indexing:
         try:
             revisions = list(self._unknown(revision))
             notes = [note for item in revisions for note in self._notes(item.id)]
-            commits = [self._commit(item, before if item is revision else None) for item in revisions]
+            # Of several, none has a parent whose rows are there already.
+            commits = [self._commit(item, before if len(revisions) == 1 else None) for item in revisions]
             refs = list(self._ref_records())
             written = self.lineage.record(commits, refs, notes)
         except MvcsError as error:
@@ -140,31 +141,27 @@ class Indexing:
     def _commit(self, revision: Revision, before: Tree | None = None) -> CommitRecord:
         self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
-        kept = self._kept(tree, revision, before)
+        old = before if before is not None and tree.is_like(before) else None
+        kept = frozenset[int]() if old is None else self._kept(tree, revision, old)
         told = [index for index in range(len(tree.leaves)) if index not in kept]
-        paths, roles = (tree.leaf_paths(), roles_of(tree)) if told else ([], [])
-        values = {tree.leaves[index].value: tree.leaves[index] for index in told}
-        encodings = {value: self._encodings(leaf, revision.id) for value, leaf in values.items()}
+        leaves = [tree.leaves[index] for index in told]
+        names: Iterable[tuple[str | None, str | None]] = repeat((None, None), len(told))
+        if old is None or any(_form(tree.leaves[one]) != _form(old.leaves[one]) for one in told):
+            paths, roles = tree.leaf_paths(), roles_of(tree)
+            names = [(path_text(paths[index]), roles[index].value) for index in told]
+        encodings = self._encodings({leaf.value: leaf for leaf in leaves}, revision.id)
         tensors = tuple(
             TensorRecord(
-                path_text(paths[index]),
-                leaf.dtype.name,
-                leaf.shape,
-                roles[index].value,
-                leaf.value,
-                leaf.exact,
-                encodings[leaf.value],
+                path, leaf.dtype.name, leaf.shape, role, leaf.value, leaf.exact, encodings[leaf.value]
             )
-            for index, leaf in ((index, tree.leaves[index]) for index in told)
+            for (path, role), leaf in zip(names, leaves, strict=True)
         )
         written = revision.written
         sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
         return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors, kept)
 
-    def _kept(self, tree: Tree, revision: Revision, before: Tree | None) -> frozenset[int]:
+    def _kept(self, tree: Tree, revision: Revision, before: Tree) -> frozenset[int]:
         """Return the leaves of which nothing is new, and which the index has where they lie now."""
-        if before is None or not tree.is_like(before):  # names and roles are equal then
-            return frozenset()
         pairs = enumerate(zip(tree.leaves, before.leaves, strict=True))
         same = {index: leaf.tensor.chunk_ids() for index, (leaf, old) in pairs if leaf == old}
         known = self.lineage.places(revision.commit.parents[0]) if same else []
@@ -183,17 +180,27 @@ class Indexing:
     def _drops(self) -> DataDrops:
         return DataDrops.of(self._store.backend)
 
-    def _encodings(self, leaf: Leaf, commit: ObjectId) -> tuple[EncodingRecord, ...]:
-        found: list[EncodingRecord] = []
+    def _encodings(
+        self, leaves: Mapping[ObjectId, Leaf], commit: ObjectId
+    ) -> dict[ObjectId, tuple[EncodingRecord, ...]]:
+        chunks = {value: leaf.tensor.chunk_ids() for value, leaf in leaves.items()}
+        runs = self._store.catalog.runs(chain.from_iterable(chunks.values()))
+        if runs is None:
+            return {value: tuple(self._singly(leaf, commit)) for value, leaf in leaves.items()}
+        each = chain.from_iterable(map(self._each, runs))
+        return {value: tuple(islice(each, len(ids))) for value, ids in chunks.items()}
+
+    def _singly(self, leaf: Leaf, commit: ObjectId) -> Iterator[EncodingRecord]:
         links = [self._store.catalog.find(chunk) for chunk in leaf.tensor.chunk_ids()]
         if None in links and self._drops.get(commit) is not None:
-            return ()
+            return
         for link in located_chunks(self._store, leaf) if None in links else filter(None, links):
-            chunk, entry = link.placed.ids[link.member], link.placed.entry
-            raw, depth = link.length, self._store.catalog.depth_of(link)
-            name = entry.encoding.name.lower()
-            found.append(EncodingRecord(chunk, name, stored_share(link), raw, depth, link.pack))
-        return tuple(found)
+            yield from self._each(Run(link))
+
+    def _each(self, run: Run) -> Iterator[EncodingRecord]:
+        name, depth = run.first.placed.entry.encoding.name.lower(), self._store.catalog.depth_of(run.first)
+        for link in run.members():
+            yield EncodingRecord(link.id, name, stored_share(link), link.length, depth, link.pack)
 
     def _ref_records(self) -> Iterator[RefRecord]:
         for name, record in self._refs.survey(HEADS).whole.items():
@@ -204,3 +211,7 @@ class Indexing:
     def _notes(self, commit: ObjectId) -> Iterator[NoteRecord]:
         for note in notes_of(self._refs, commit):
             yield NoteRecord(note.id, note.target, note.metrics, note.author, note.time)
+
+
+def _form(leaf: Leaf) -> tuple[object, ...]:
+    return leaf.dtype, leaf.shape

@@ -15,7 +15,7 @@ from .packs.pack import MAX_FILE, check_header, name_of
 from .packs.written_commit import WrittenCommit
 from .reading.flipped_bits import turned_back
 from .reading.inspection import Inspection, inspect_pack
-from .reading.located import ChunkPlace, Located
+from .reading.located import ChunkPlace, Located, Run
 from .reading.objects import ObjectStore
 from .reading.pack_files import (
     COPY_HINT,
@@ -96,6 +96,7 @@ __all__ = [
     "RestoreLimits",
     "RestoreRates",
     "Rewriter",
+    "Run",
     "Salvage",
     "Standing",
     "StoredCodes",

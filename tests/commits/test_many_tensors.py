@@ -81,6 +81,27 @@ def test_rows_of_tensors_that_did_not_change_are_those_of_a_rebuilt_lineage(
     assert recorded == rows_since(repository, 0)
 
 
+def test_a_tensor_of_another_form_in_the_place_of_one_has_rows_of_its_own(repository: Repository) -> None:
+    values = np.arange(600, dtype=np.float32)
+    for step, value in enumerate([values, values.reshape(20, 30), values.astype(np.int32)]):
+        repository.commit({"model": {"a": value, "b": values + step}}, step=step)
+
+    found = [row[4:6] for row in rows_since(repository, 0) if row[2] == "model.a"]
+
+    assert found == [("[600]", "small"), ("[20, 30]", "weight"), ("[600]", "other")]
+
+
+def test_rows_of_a_commit_are_whole_where_the_lineage_had_lost_those_of_the_one_before(
+    repository: Repository, tmp_path: Path
+) -> None:
+    repository.commit({"a": np.zeros(600, np.float32)}, step=0)
+    for path in (tmp_path / ".mvcs").rglob("lineage*"):
+        path.unlink()
+    repository.commit({"a": np.ones(600, np.float32)}, step=1)
+
+    assert [row[2] for row in rows_since(repository, 0)] == ["a", "a"]
+
+
 def test_rows_of_tensors_that_were_stored_anew_meanwhile_say_where_they_lie(
     repository: Repository, tmp_path: Path
 ) -> None:

@@ -63,6 +63,11 @@ class Run:
         """Bytes of the content of each."""
         return self.first.placed.entry.lengths[self.first.member : self.first.member + self.count]
 
+    def members(self) -> Iterator[Located]:
+        """Yield each."""
+        pack, exact, placed, start = self.first
+        return (Located(pack, exact, placed, member) for member in range(start, start + self.count))
+
     def part(self, content: Content) -> Content:
         """Return their content in that of the entry: all of it as it is, else a view."""
         entry, first = self.first.placed.entry, self.first.member
