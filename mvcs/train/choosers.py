@@ -7,8 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Literal, get_args
 
-import torch
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from mvcs.checkpoint import MODEL
@@ -41,7 +41,8 @@ from mvcs.train.evaluation.call_evaluate import Evaluate, metric_of
 from mvcs.train.evaluation.evaluator import Evaluator, Held, OnFailure, held
 from mvcs.train.options import check_functions
 from mvcs.train.sensitivity import Sensitivity
-from mvcs.train.state.stateful import ModelProvider
+from mvcs.train.state.optimizers import innermost
+from mvcs.train.state.stateful import ModelProvider, PartHolder
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -179,11 +180,6 @@ def _inshrinkerator(
     evaluators: Mapping[str, Evaluator],
     limits: Mapping[str, Any],
 ) -> Chooser:
-    if not isinstance(model, nn.Module):
-        raise UsageError(
-            "method='inshrinkerator' watches gradients, for which it needs the module itself",
-            hint="use the hook in a plain loop, or method='lattice'",
-        )
     if evaluators.keys() != {MODEL}:
         raise UsageError("method='inshrinkerator' measures the model alone", hint="pass evaluate=f")
     others = sorted((given.keys() - {"moments"}) | (measuring.keys() & {"search_mean", "search_settings"}))
@@ -198,8 +194,9 @@ def _inshrinkerator(
 class InshrinkeratorChooser(Chooser):
     """Chooses settings of k-means for each commit of a run.
 
-    Scores are sensitivities where the optimizer is one of torch's. At commits that fall outside the steps in
-    which gradients are averaged, and for other optimizers, they are products of weights and first moments.
+    Scores are sensitivities where optimizers are torch's, or wrap one of torch's. At commits that fall
+    outside the steps in which gradients are averaged, and for other optimizers, they are products of weights
+    and first moments. So they are at the first commit of a model that a framework keeps: it is known then.
 
     Args:
         evaluator: measures candidates.
@@ -216,7 +213,7 @@ class InshrinkeratorChooser(Chooser):
     def __init__(
         self,
         evaluator: Evaluator,
-        model: nn.Module,
+        model: nn.Module | ModelProvider,
         optimizer: object,
         *,
         moments: MomentsConfig,
@@ -233,22 +230,25 @@ class InshrinkeratorChooser(Chooser):
             evaluations=evaluations,
             seconds=seconds,
         )
-        listens = isinstance(optimizer, torch.optim.Optimizer)
-        self._sensitivity = Sensitivity(model, optimizer) if listens else None  # type: ignore[arg-type]  # just seen
-        self._expect(-1)
+        self._model, self._optimizer = model, optimizer
+        self._sensitivities: list[Sensitivity] | None = None
+        if isinstance(model, nn.Module):
+            self._listen(-1)
 
     def close(self) -> None:
         """Give back what evaluations hold, and listen to the optimizer no longer."""
         super().close()
-        if self._sensitivity is not None:
-            self._sensitivity.close()
+        for one in self._sensitivities or ():
+            one.close()
 
     def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
         self._search = ConfigurationSearch(_CUBE, evaluations)
 
     def _chosen(self, step: int, state: Mapping[str, Any], trials: Trials) -> Choice:
-        scores = self._sensitivity.importance() if self._sensitivity else {}
-        self._expect(step)
+        scores: dict[str, NDArray[np.float32]] = {}
+        for one in self._sensitivities or ():
+            scores |= one.importance()
+        self._listen(step)
         model, *others = self._parts(state)
         epsilon = model.evaluator.bound.epsilon(step)
         self._moments = bounded_moments(self._moments, epsilon)
@@ -292,6 +292,14 @@ class InshrinkeratorChooser(Chooser):
     def _config(self, setting: Setting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
         return config_of(setting, "sensitivity" if scores else "momentum", self._moments)
 
-    def _expect(self, step: int) -> None:
-        if self._sensitivity is not None and self._every is not None:
-            self._sensitivity.expect(self._every - (step + 1) % self._every)
+    def _listen(self, step: int) -> None:
+        """Average the gradients before the next commit, of optimizers that are there by now."""
+        if self._sensitivities is None:
+            model = self._model if isinstance(self._model, nn.Module) else self._model.module()
+            inside = self._optimizer
+            parts = inside.parts_inside().values() if isinstance(inside, PartHolder) else (inside,)
+            found = (innermost(part) for part in parts)
+            self._sensitivities = [Sensitivity(model, one) for one in found if one is not None]
+        for one in self._sensitivities:
+            if self._every is not None:
+                one.expect(self._every - (step + 1) % self._every)

@@ -358,6 +358,23 @@ def test_commits_are_checked_by_evaluation(tmp_path: Path) -> None:
         assert not callback.checkpointer.failures
 
 
+def test_the_published_method_averages_the_gradients_of_a_run(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    def evaluate(model: nn.Module) -> float:
+        model.eval()
+        return float(model.layers(data().tensors[0]).square().mean()) + 1
+
+    with Repository.init(tmp_path / "run") as repo:
+        options = {"method": "inshrinkerator", "max_degradation": 0.5}
+        callback = MvcsCallback(repo, every=3, evaluate=evaluate, **options)
+        net = fit(tmp_path, seeded(), callback)
+        assert net.weights() == whole(tmp_path)
+        assert not callback.checkpointer.failures
+        newest = repo.show(next(iter(repo.log())).id)
+        assert newest.quantizer["protect_metric"] == "sensitivity"
+
+
 @pytest.mark.parametrize("options", [{"epochs": 2}, {"max_steps": 9}, {"max_steps": 4}])
 def test_the_end_of_a_run_is_committed_and_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
     from mvcs.train.lightning import MvcsCallback

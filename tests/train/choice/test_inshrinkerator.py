@@ -8,6 +8,7 @@ from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig
 from mvcs.train import Checkpointer
+from mvcs.train.callbacks import Handed, HandedModel
 from tests.repository.models import tensors
 from tests.train import evaluations
 from tests.train.evaluations import Run, measured, undisturbed
@@ -90,6 +91,23 @@ def test_without_hooks_and_outside_the_window_moments_count(repo: Repository):
     for commit in repo.log():
         settings = repo.show(commit.id).quantizer
         assert settings is None or settings["protect_metric"] == "momentum"
+
+
+def test_a_model_that_a_framework_keeps_is_watched_once_training_has_begun(repo: Repository):
+    run = Run()
+    model = HandedModel(run.model.state_dict, run.model.load_state_dict, lambda: run.model)
+    optimizers = Handed(
+        run.optimizer.state_dict, run.optimizer.load_state_dict, lambda: {"Adam": run.optimizer}
+    )
+    options = {"max_degradation": BOUND, "every": 5, "evaluate": evaluations.batches}
+    with Checkpointer(repo, model, optimizers, method="inshrinkerator", **options) as checkpointer:
+        for step in range(15):
+            run.step()
+            checkpointer.after_step(step)
+    assert checkpointer.failures == []
+    scores = [repo.show(commit.id).quantizer["protect_metric"] for commit in repo.log() if commit.bounded]
+    assert scores[0] == "sensitivity"
+    assert run.bits() == undisturbed(15)
 
 
 def test_evaluations_are_a_budget(repo: Repository):

@@ -309,6 +309,25 @@ def test_the_settings_that_a_commit_replaces_are_named(
     assert "the commit's settings replace the script's: weight_decay 0.5 -> 0.01" in caplog.text
 
 
+def test_the_published_method_averages_the_gradients_of_a_run(tmp_path: Path) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    def evaluate(model: nn.Module) -> float:
+        model.eval()
+        return float(model.layers(points().tensors[0]).square().mean()) + 1
+
+    with Repository.init(tmp_path / "run") as repo:
+        options = {"method": "inshrinkerator", "max_degradation": 0.5}
+        callback, net = MvcsCallback(repo, every=3, evaluate=evaluate, **options), seeded()
+        made = trainer(net, callback)
+        made.fit()
+        made.close()
+        assert net.weights() == whole()
+        assert not callback.checkpointer.failures
+        newest = repo.show(next(iter(repo.log())).id)
+        assert newest.quantizer["protect_metric"] == "sensitivity"
+
+
 def test_what_evaluate_changes_is_named_and_undone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from mvcs.train.composer import MvcsCallback
 
