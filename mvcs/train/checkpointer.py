@@ -381,8 +381,8 @@ class Checkpointer:
         began = self._process.clock()
         numbers = self._metrics.numbers(metrics)
         text = self._delivery.message(step, numbers) if message is None else message
-        gather = self._parts.gather_model if weights_only else self._parts.gather
-        state = buffers.copy(gather(step))
+        parts = self._parts
+        state = buffers.copy(parts.gather_model(step)) if weights_only else parts.copied(step, buffers)
         taken, given = self._process.clock(), self._repo.lossy_restores
         choice, waited = self._chooser.unmeasured(), began - asked
         return Snapshot(step, state, numbers, text, weights_only, choice, taken - began, waited, taken, given)

@@ -132,6 +132,11 @@ class HostMemory:
         return sum(host.tensor.nbytes for host in self._hosts)
 
     @property
+    def row_by_row(self) -> bool:
+        """Whether it was made for tensors on the CPU alone, all of which lie row by row."""
+        return bool(self._plan.direct) and not self._plan.singly
+
+    @property
     def given(self) -> Sequence[torch.Tensor | None]:
         """What stands for each tensor in a copy; None for one that is not plain."""
         return self._plan.given
@@ -231,6 +236,11 @@ class HostBuffers:
     def nbytes(self) -> int:
         """Bytes of host memory held."""
         return self._memory.nbytes
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether the plain tensors of the last copy were on the CPU and lay row by row."""
+        return self._memory.row_by_row
 
     def copy(self, state: object) -> object:
         """Return `state` with its tensors, arrays and containers copied; tied tensors stay tied.

@@ -46,15 +46,20 @@ class Optimizers:
         self._added: list[tuple[Optimizer, int]] = []
         self._made: dict[str, list[dict[str, Any]]] = {}
 
-    def gather(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what torch leaves out of the states of optimizers, by the name of the part."""
+    def gather(self, state: Mapping[str, Any], *, strides: bool = True) -> dict[str, Any]:
+        """Return what torch leaves out of the states of optimizers, by the name of the part.
+
+        Args:
+            state: the live state of the run.
+            strides: look for tensors that do not lie row by row; without, there must be none.
+        """
         known = self._known()
         found = {}
         for name, optimizer in self._optimizers():
             names = _called(optimizer, known)[0] if optimizer is not None else []
-            strides = list(_strides(part_of(state, name), ()))
-            if strides or any(one is not None for group in names for one in group):
-                found[name] = {_NAMES: names, _STRIDES: strides}
+            laid = list(_strides(part_of(state, name), ())) if strides else []
+            if laid or any(one is not None for group in names for one in group):
+                found[name] = {_NAMES: names, _STRIDES: laid}
         return found
 
     def arrange(self, state: dict[str, Any], gradients: str, source: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mvcs.checkpoint import GRADIENTS
 from mvcs.errors import UsageError
 from mvcs.train.state import rng
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
+from mvcs.train.state.host_copies import HostBuffers
 from mvcs.train.state.loading import (
     check_fit,
     check_own_state,
@@ -146,14 +147,27 @@ class Parts:
         model = self._named["model"]
         return {"model": None if model is None else model.state_dict(), "step": step}
 
-    def gather(self, step: int) -> dict[str, object]:
-        """Return the state after `step`; its tensors are the live ones."""
+    def copied(self, step: int, buffers: HostBuffers) -> object:
+        """Return a copy of the state after `step`."""
+        # Looking for strides takes its time where tensors are many. A copy of tensors that had none to tell
+        # looks whether they still have none.
+        strides = not buffers.row_by_row
+        state = buffers.copy(self.gather(step, strides=strides))
+        return state if strides or buffers.row_by_row else self.copied(step, buffers)
+
+    def gather(self, step: int, *, strides: bool = True) -> dict[str, object]:
+        """Return the state after `step`; its tensors are the live ones.
+
+        Args:
+            step: which step.
+            strides: say how the tensors of optimizers lie that do not lie row by row.
+        """
         state: dict[str, object] = {
             name: None if part is None else part.state_dict() for name, part in self._named.items()
         }
         state["rng"] = rng.capture() if self._use_rng else None
         state["extra"] = {name: _gathered(value) for name, value in self.extra.items()}
-        parameters = Optimizers(self.live).gather(state)
+        parameters = Optimizers(self.live).gather(state, strides=strides)
         if parameters:
             state[PARAMETERS] = parameters
         gradients = self._accumulations.gather()

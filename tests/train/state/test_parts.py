@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict, deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +61,22 @@ def test_generators_of_random_numbers_stay_the_ones_that_others_draw_from() -> N
 def test_a_generator_of_another_kind_is_refused() -> None:
     with pytest.raises(UsageError, match="it is a 'PCG64' there and a 'Philox' here"):
         resumed({"draws": np.random.default_rng(1)}, {"draws": np.random.Generator(np.random.Philox(1))})
+
+
+def test_a_moment_that_changes_its_strides_between_copies_is_copied_with_them() -> None:
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    parts, buffers = Parts({"model": model, "optimizer": optimizer}, None, use_rng=False), HostBuffers()
+    moment = optimizer.state[model.weight]["exp_avg"]
+    there = []
+    for laid in (moment.clone(), moment.t().contiguous().t(), moment.clone()):
+        moment.data = laid
+        copied: Any = parts.copied(0, buffers)
+        there.append(copied["optimizer_parameters"]["optimizer"]["strides"])
+    parts.close()
+    assert there == [[], [[["state", 0, "exp_avg"], [1, 2]]], []]
 
 
 def test_a_queue_that_goes_on_changing_is_committed_as_it_was() -> None:
