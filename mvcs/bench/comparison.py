@@ -66,6 +66,14 @@ def compare(
     """
     if method.missing:
         raise NotApplicableError(f"the package of {method.name} is not installed: {method.missing}")
+    if "moments" in method.needs:
+        last = list(run.readers.values())[-1]()  # the first may be from before the first step
+        if lacking := sorted(method.restores - last.moments.keys()):
+            kinds = " and ".join(lacking)
+            raise NotApplicableError(
+                f"{method.name} needs an optimizer's moments, and step {last.step} has no {kinds}",
+                hint="leave it out with --methods, or name checkpoints that hold the optimizer's state",
+            )
     name = method.name if fixed is None else f"{method.name}:{fixed}"
     bound = None if fixed is not None else terms.max_degradation
     series = ledger.series(name, method.version, bound, terms.seed)
@@ -194,7 +202,7 @@ class _Comparison:
             for sample in SAMPLES[1:]
         )
         weights = self._method.weight_bytes(found.payload)
-        coded = {kind: 0 for kind in self._method.restores if kind in rest}
+        coded = {kind: 0 for kind in sorted(self._method.restores) if kind in rest}
         by_class = {WEIGHTS: weights, **rest, **coded}
         if coded:
             by_class[next(iter(coded))] = len(found.payload) - weights
@@ -256,13 +264,7 @@ class _Comparison:
     def _needed(self, recorded: RecordedState, name: str) -> Any:  # noqa: ANN401  # what the method asks for
         if name == "seed":
             return self._terms.seed + recorded.step
-        found = recorded.scores if name == "scores" else recorded.moments
-        if not found and name == "moments":
-            raise NotApplicableError(
-                f"{self._method.name} needs an optimizer's moments, and step {recorded.step} has none",
-                hint="leave it out with --methods, or name checkpoints that hold the optimizer's state",
-            )
-        return found
+        return recorded.scores if name == "scores" else recorded.moments
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,14 @@ def test_a_bound_that_nothing_keeps_is_said_and_the_finest_setting_stored(record
     assert {tuple(one.setting.values()) for one in result.records} == {(8, 8)}
 
 
+def test_moments_need_not_be_there_before_the_first_step(tmp_path):
+    found = [*states(1), *states(4, moments=True)][:4]
+    run = RecordedRun.of_folder(saved(tmp_path / "run", found))
+    result = only(compared(run, tmp_path / "out", "excp:published"))
+    assert [one.step for one in result.records] == list(STEPS)
+    assert all(one.by_class["exp_avg"] > 0 for one in result.records[1:])
+
+
 def test_mvcs_itself_is_measured_by_the_same_function(recorded, tmp_path):
     result = only(compared(recorded, tmp_path / "out", "lattice"))
     assert [one.step for one in result.records] == list(STEPS)

@@ -222,8 +222,8 @@ def _encode_z4ai(content: Content) -> Sequence[Buffer]:
     return [_z4ai().compress(content.whole.tobytes(), dtype="fp32", threads=1)]
 
 
-def _decode_z4ai(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:  # noqa: ARG001  # a decoder's form
-    return [_z4ai().decompress(bytes(payload)) for payload in payloads]
+def _decode_z4ai(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
+    return [_z4ai().decompress(bytes(payload), out=bytearray(content.size)) for payload in payloads]
 
 
 def _encode_z4ai_delta(content: Content) -> Sequence[Buffer]:
@@ -231,7 +231,8 @@ def _encode_z4ai_delta(content: Content) -> Sequence[Buffer]:
 
 
 def _decode_z4ai_delta(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
-    return [_z4ai().decompress_delta(bytes(payload), content.base) for payload in payloads]
+    out = bytearray(content.size)
+    return [_z4ai().decompress_delta(bytes(payload), content.base, out=out) for payload in payloads]
 
 
 def _z4ai() -> Any:  # noqa: ANN401  # an optional package

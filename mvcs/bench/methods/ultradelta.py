@@ -56,6 +56,7 @@ class UltraDelta(Method):
         "bits": (2, 4, 8),
         "factor": (0.5, 0.75, 1.0),
     }
+    needs: ClassVar = frozenset({"seed"})
     fixed: ClassVar = {"published": {"sparsity": 0.97, "bits": 4, "factor": 1.0}}
 
     def code(
@@ -63,7 +64,9 @@ class UltraDelta(Method):
         tensors: Tensors,
         state: State | None,
         setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
+        *,
+        seed: int = 0,
+        **_needs: Any,  # noqa: ANN401  # it has no others
     ) -> Sequence[bytes]:
         """Return raw tensors, the factor, lowest levels, their distances, gaps and codes of what stays."""
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
@@ -82,7 +85,7 @@ class UltraDelta(Method):
         ends = [(low, scale) for low, scale in zip(lows, scales, strict=True) if scale]
         spreads = [float(scale) * float(own.std()) for own, (_, scale) in zip(codes, ends, strict=True)]
         shares = _shares(spreads, [own.size for own in codes], sparsity)
-        drawn = np.random.default_rng(0)
+        drawn = np.random.default_rng(seed)
         stay = [
             _stay(own, share, low + scale * np.arange(most + 1, dtype=np.float32), drawn)
             for own, share, (low, scale) in zip(codes, shares, ends, strict=True)

@@ -39,7 +39,7 @@ def needs(method: Method, tensors: Tensors, seed: int = 0) -> dict[str, object]:
         for name, tensor in tensors.items()
     }
     square = {name: one * one for name, one in size.items()}
-    known = {"scores": size, "moments": {"exp_avg": size, "exp_avg_sq": square}}
+    known = {"scores": size, "moments": {"exp_avg": size, "exp_avg_sq": square}, "seed": seed}
     return {name: known[name] for name in method.needs}
 
 
