@@ -67,7 +67,8 @@ class Inshrinkerator(Method):
     ) -> Sequence[bytes]:
         """Return the coder, then for each layer type its table, its protected weights and its differences.
 
-        Where a tensor of a layer type has no scores, magnitudes count for all of that type.
+        A setting may have the "seed" of the random centers, else 0. Where a tensor of a layer type has no
+        scores, magnitudes count for all of that type.
         """
         config = replace(config_of(setting, METRICS[-1], MomentsConfig()), init="++")
         types = _types({name: tensor.shape for name, tensor in tensors.items()}, state)

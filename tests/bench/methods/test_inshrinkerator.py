@@ -92,6 +92,12 @@ def test_without_scores_magnitudes_count() -> None:
     assert np.array_equal(by_magnitude.tensors["layers.0.fc"], by_score.tensors["layers.0.fc"])
 
 
+def test_another_seed_draws_other_centers() -> None:
+    tensors, scores = drawn()
+    found = [HE().encode(tensors, None, {**SETTING, "seed": seed}, scores=scores)[0] for seed in (0, 0, 1)]
+    assert found[0] == found[1] != found[2]
+
+
 def test_the_published_search_takes_its_axes() -> None:
     method, (tensors, scores) = Inshrinkerator(), drawn()
     found: dict[tuple[object, ...], tuple[bytes, State]] = {}
