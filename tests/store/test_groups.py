@@ -16,6 +16,7 @@ from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, frame_start, read_entry
+from mvcs.store.reading.chains import Chain, Weight
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
@@ -407,3 +408,13 @@ def test_damaged_packs_of_groups_are_never_read_as_something_else(tmp_path: Path
             for content in [*old, *new]:
                 with suppress(CorruptionError, NotFoundError, UnsupportedFormatError):
                     assert damaged.read(Kind.CHUNK, chunk_id(content)) == content
+
+
+@pytest.mark.parametrize("floating", [False, True])
+def test_integers_of_two_bytes_are_priced_as_what_they_are(*, floating: bool) -> None:
+    entry = Entry((Member(Kind.CHUNK, 1000),), Encoding.RANS_PLANES, ElementFormat(2, floating=floating))
+    chain = Chain((), {}, 1)
+    weight = Weight(stored=100, raw=1000, cost=1000)
+    vars(chain).update(snapshots=weight, deltas=weight)
+    assert not RestoreLimits(max_cost=1.75).pays(entry, Encoding.RANS_RESIDUAL, chain)
+    assert RestoreLimits(max_cost=2.25).pays(entry, Encoding.RANS_RESIDUAL, chain)

@@ -1,7 +1,6 @@
 """What a writer may store an object near, and what reading it back will then cost."""
 
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.delta import Encoding
@@ -24,7 +23,8 @@ from mvcs.store.writing.own_objects import OwnObjects
 # What a writer makes stays well below what readers refuse.
 _LINKS, _HELD, _DECODED = MAX_LINKS // 4, MAX_HELD // 2, MAX_DECODED // 2
 _LEAST_STATE = 1_000_000  # of a smaller one only the time for each range tells, which no chain shortens
-_CODE = 2  # bytes of the widest codes
+_FLOAT32 = 4  # bytes
+_OF_CODES = frozenset({Encoding.DELTA, Encoding.RANS_DELTA})
 _MOST_SAVING = 3.0  # beyond which chains grow no longer: jumps back keep such deltas small
 # A description is few bytes, and what a copy is rounded from is restored with its commit anyway.
 _UNPRICED = frozenset({Encoding.ZSTD_DELTA, Encoding.NARROWED})
@@ -71,7 +71,7 @@ class RestoreLimits:
         raw, alone, deltas = entry.raw_bytes, chain.snapshots, chain.deltas
         taken = deltas.stored + (deltas.stored * raw / max(deltas.raw, 1) if added is None else added)
         saved = alone.stored * (deltas.raw + raw) / max(alone.raw, 1) - taken
-        values = HANDING_OVER * _value_bytes(entry)
+        values = HANDING_OVER * _value_bytes(entry, encoding)
         more = (self.max_cost - 1) * min(max(1.0, saved / max(taken, 1)), _MOST_SAVING)
         return deltas.cost + DECODING[encoding] * raw <= (values + alone.cost) * more
 
@@ -80,18 +80,21 @@ class RestoreLimits:
         if self.max_seconds is None or self.rates is None or entry.members[0].kind is not Kind.CHUNK:
             return True
         own = RestoreCost.of_entry(entry, added)
-        state = max(_value_bytes(entry), _LEAST_STATE)
+        state = max(_value_bytes(entry, entry.encoding), _LEAST_STATE)
         return (RestoreCost.of_links(chain.links) + own).seconds(
             self.rates, state
         ) <= self.max_seconds * state / 1e9
 
 
-def _value_bytes(entry: Entry) -> int:
-    """Return about how many bytes of values the chunks of an entry stand for: codes are mostly of float32."""
-    element = entry.element
-    return (
-        entry.raw_bytes if element.floating or element.width > _CODE else entry.raw_bytes // element.width * 4
-    )
+def _value_bytes(entry: Entry, encoding: Encoding) -> int:
+    """Return about how many bytes of values the chunks of an entry stand for.
+
+    Args:
+        entry: what they lie in.
+        encoding: of deltas of them: it tells codes, which mostly stand for float32, from integers.
+    """
+    values = _FLOAT32 if encoding in _OF_CODES else entry.element.width
+    return entry.raw_bytes // entry.element.width * values
 
 
 @dataclass
@@ -114,15 +117,8 @@ class UsableBases:
         """Tell whether a base suits a content of that length and has a chain that may still grow."""
         if base.chunk is not None:
             return True
-        located = self.objects.find(base.id)
-        if located is None or not encoding.fits(located.length, length):
-            return False
-        try:
-            chain = self._chain(located)
-            deep = chain.depth >= self.limits.depth_of(encoding)
-            return not deep and self.limits.pays(located.placed.entry, encoding, chain)
-        except (CorruptionError, NotFoundError):
-            return False
+        found = self._fitting(base, encoding, length)
+        return found is not None and self._may_grow(*found, encoding)
 
     def nearest(self, base: EntryBase, encoding: Encoding, length: int) -> EntryBase | None:
         """Return what a content may be stored near: a base, or one farther back where its chain is full.
@@ -131,20 +127,32 @@ class UsableBases:
         earlier links, drawn by the id of the last. Such a delta takes more bytes, and far fewer than a
         snapshot (docs/lab/2026-11-28-depth.md). None where the content is to be stored alone.
         """
-        if self.usable(base, encoding, length):
+        found = None if base.chunk is not None else self._fitting(base, encoding, length)
+        if found is None:
+            return None if base.chunk is None else base
+        located, chain = found
+        if self._may_grow(located, chain, encoding):
             return base
+        if chain.deltas.stored * 2 * chain.snapshots.raw >= chain.snapshots.stored * chain.deltas.raw:
+            return None
+        way = chain.way_down(located)
+        drawn = int.from_bytes(located.placed.ids[0][:4]) % max(len(way) - 1, 1)
+        earlier = EntryBase(way[-1 - drawn].id)
+        return earlier if self.usable(earlier, encoding, length) else None
+
+    def _fitting(self, base: EntryBase, encoding: Encoding, length: int) -> tuple[Located, Chain] | None:
+        """Return where a base of the right length lies, and what is behind it; None where one is missing."""
         located = self.objects.find(base.id)
         if located is None or not encoding.fits(located.length, length):
             return None
-        with suppress(CorruptionError, NotFoundError):
-            chain = self._chain(located)
-            if chain.deltas.stored * 2 * chain.snapshots.raw >= chain.snapshots.stored * chain.deltas.raw:
-                return None
-            way = chain.way_down(located)
-            drawn = int.from_bytes(located.placed.ids[0][:4]) % max(len(way) - 1, 1)
-            earlier = EntryBase(way[-1 - drawn].id)
-            return earlier if self.usable(earlier, encoding, length) else None
-        return None
+        try:
+            return located, self._chain(located)
+        except (CorruptionError, NotFoundError):
+            return None
+
+    def _may_grow(self, located: Located, chain: Chain, encoding: Encoding) -> bool:
+        deep = chain.depth >= self.limits.depth_of(encoding)
+        return not deep and self.limits.pays(located.placed.entry, encoding, chain)
 
     def affordable(self, entry: Entry, added: int) -> bool:
         """Tell whether reading an entry of `added` bytes, and its bases, stays within the limits."""
