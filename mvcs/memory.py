@@ -58,7 +58,7 @@ _SHARES: dict[Use, tuple[int, int | None]] = {
     Use.READING: (2, 128 << 20),  # a run of entries for each reader; smaller runs are more requests
     Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
 }
-_RARER = 100  # how many times as rare full collections of cycles are while descriptions are made
+_RAREST = (1 << 31) - 1  # the largest threshold of Python's collector
 _LOCK = RLock()
 os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
@@ -95,7 +95,35 @@ class Holders:
 
 
 _HOLDERS = {use: Holders() for use in Use}
-_usual: list[int] = []  # the threshold of full collections before, once for each that is at work
+_usual: tuple[list[int], ...] = [], [], []  # thresholds before, once for each that is at work
+
+
+@contextmanager
+def _rarer(generation: int, times: int) -> Iterator[None]:
+    """Have Python's collector of cycles come to a generation so many times as rarely.
+
+    Several threads may be at work; a threshold that somebody else sets meanwhile stays, and so does what
+    `gc.disable` did.
+    """
+    usual = _usual[generation]
+
+    def change(now: int, then: int) -> None:
+        found = list(gc.get_threshold())
+        if not usual and found[generation] == now:
+            found[generation] = then
+            gc.set_threshold(*found)
+
+    with _LOCK:
+        before = gc.get_threshold()[generation]
+        rare = min(before * times, _RAREST)
+        change(before, rare)
+        usual.append(usual[0] if usual else before)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            before = usual.pop()
+            change(min(before * times, _RAREST), before)
 
 
 @contextmanager
@@ -104,21 +132,10 @@ def rare_full_collections() -> Iterator[None]:
 
     Descriptions of tensors are many small objects without cycles. Each few thousand of them make the
     collector look at everything else as well, a model's modules among them. Young cycles are collected as
-    ever. Several threads may be at work; a threshold that somebody else sets meanwhile stays.
+    ever.
     """
-    with _LOCK:
-        young, middle, full = gc.get_threshold()
-        if not _usual:
-            gc.set_threshold(young, middle, full * _RARER)
-        _usual.append(_usual[0] if _usual else full)
-    try:
+    with _rarer(2, 100):
         yield
-    finally:
-        with _LOCK:
-            usual = _usual.pop()
-            young, middle, full = gc.get_threshold()
-            if not _usual and full == usual * _RARER:
-                gc.set_threshold(young, middle, usual)
 
 
 @contextmanager
@@ -127,13 +144,8 @@ def no_collections() -> Iterator[None]:
 
     It takes a third of the time of decoding a large tree.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with _rarer(0, _RAREST):
         yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Hold:

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from mvcs import Repository, UsageError, memory
 from mvcs.machine import machine_memory
-from mvcs.memory import Budget, Use, held, parse_size, rare_full_collections
+from mvcs.memory import Budget, Use, held, no_collections, parse_size, rare_full_collections
+from mvcs.objects import ObjectId
+from mvcs.store.reading.last_tree import LastTree
+from mvcs.store.reading.recent_contents import RecentContents
 
 GIB = 1 << 30
 totals = st.integers(0, 1 << 50)
@@ -178,3 +181,33 @@ def test_jobs_side_by_side_hand_out_what_they_return_in_order(threads: int, tota
     jobs = [(partial(int, number), needed) for number, needed in enumerate([700, 0, 900, 3000, 0, 0, 800, 0])]
     assert list(budget.side_by_side(jobs, total)) == list(range(8))
     assert held(Use.WORK) == 0
+
+
+@pytest.mark.usefixtures("usual_collections")
+def test_collections_wait_and_who_stops_them_meanwhile_finds_them_stopped():
+    try:
+        with no_collections():
+            assert gc.get_threshold() == ((1 << 31) - 1, 10, 7)
+            gc.disable()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert gc.get_threshold() == (700, 10, 7)
+
+
+def test_the_last_tree_counts_for_nothing_where_there_is_no_room_for_it():
+    hold = Budget(96 << 20).hold(Use.CACHES)
+    trees = LastTree(hold)
+    trees.note(ObjectId(bytes(32)), None, 1000)
+    assert hold.bytes > 0
+    trees.note(ObjectId(bytes(32)), None, 1 << 30)
+    assert hold.bytes == 0
+
+
+def test_a_chunk_that_an_older_commit_holds_stays_for_the_newer_one_that_stores_it_too():
+    recent = RecentContents(Budget(1 << 20).hold(Use.WEIGHTS))
+    older, newer, name = object(), object(), ObjectId(bytes(32))
+    recent.hold_copy(name, b"content", older, None)
+    recent.hold_copy(name, b"content", newer, None)
+    recent.keep(newer)
+    assert recent.look(name) == b"content"

@@ -29,7 +29,9 @@ class LastTree:
 
     def note(self, identifier: ObjectId, tree: Tree, length: int) -> None:
         """Keep a tree of so many bytes instead of the one before."""
-        self._kept = (identifier, tree) if self._hold.resize(_DECODED * length) else None
+        self._kept = (identifier, tree)
+        if not self._hold.resize(_DECODED * length):
+            self.clear()
 
     def clear(self) -> None:
         """Let go of it."""

@@ -29,7 +29,10 @@ class RecentContents:
     def hold_copy(self, identifier: ObjectId, content: Buffer, writer: object, spare: Buffer | None) -> None:
         """Hold a copy of a chunk, where it can be in memory of one that left: fresh pages cost more."""
         with self._lock:
-            if identifier in self._held or not self._hold.resize(self._hold.bytes + len(content)):
+            if identifier in self._held:
+                self._held[identifier] = self._held[identifier][0], writer
+                return
+            if not self._hold.resize(self._hold.bytes + len(content)):
                 return
         if not isinstance(spare, bytearray) or len(spare) != len(content):
             spare = bytearray(len(content))
