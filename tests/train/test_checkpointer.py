@@ -495,3 +495,18 @@ def test_a_forked_process_is_told_that_the_hook_is_its_parents(tmp_path: Path) -
         finally:
             gate.opened.set()
     assert steps_of(repo) == [0]
+
+
+def test_files_committed_behind_a_run_say_what_resume_needs(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, every=1) as checkpointer:
+        checkpointer.after_step(0)
+    state = repo.head()
+    np.savez(repo.top / "notes.npz", a=np.ones(3))
+    made = repo.commit_files([repo.top / "notes.npz"], message="beside it")
+    assert any(f"'mvcs reset {state.short}'" in note for note in made.notes)
+    again = repo.commit_files([repo.top / "notes.npz"], message="once more", step=2)
+    assert not any("training run" in note for note in again.notes)
+    repo.reset(state.id)
+    with Checkpointer(repo, *run.parts) as checkpointer:
+        assert checkpointer.resume() == 1

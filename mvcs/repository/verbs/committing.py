@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mvcs.errors import FileFormatError, MvcsError
+from mvcs.objects import RUN_KEY, short_id
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.reports import CommitInfo
 from mvcs.repository.quota import taken_by
@@ -33,6 +34,18 @@ def _kept_by_a_flag() -> Iterator[None]:
         raise
 
 
+def _behind_run(position: "BranchPosition") -> Iterator[str]:
+    """Say of a commit of files that a training run does not resume from it."""
+    parent = position.parent
+    if parent is not None and RUN_KEY in dict(parent.commit.provenance):
+        short = short_id(parent.id)
+        yield (
+            f"commit {short} before it is of a training run, which does not resume behind files: "
+            f"'mvcs reset {short}' takes this commit off the branch again; 'mvcs branch NAME {short}' "
+            "is where the run can go on"
+        )
+
+
 class Committing(Roomy):
     """Steps to a commit."""
 
@@ -55,7 +68,7 @@ class Committing(Roomy):
 
         refuse_unchanged(self._session, taken, request, position.parent)
         origin = taken.origin
-        asked = replace(origin.asked(request), notes=taken.captured.notes)
+        asked = replace(origin.asked(request), notes=(*taken.captured.notes, *_behind_run(position)))
         with _kept_by_a_flag():
             made = self._commit(taken.captured, asked, position, taken.kept, ready)
         files_to_commit.remember(self._session, taken, made)
