@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
@@ -126,26 +127,11 @@ def _rarer(generation: int, times: int) -> Iterator[None]:
             change(min(before * times, _RAREST), before)
 
 
-@contextmanager
-def rare_full_collections() -> Iterator[None]:
-    """Let Python's collector of cycles go through all objects of the process a hundred times as rarely.
-
-    Descriptions of tensors are many small objects without cycles. Each few thousand of them make the
-    collector look at everything else as well, a model's modules among them. Young cycles are collected as
-    ever.
-    """
-    with _rarer(2, 100):
-        yield
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Have Python's collector wait until the end, where a great many values without cycles are made at once.
-
-    It takes a third of the time of decoding a large tree.
-    """
-    with _rarer(0, _RAREST):
-        yield
+# Descriptions of tensors are many small objects without cycles. Each few thousand of them make the collector
+# go through all objects of the process, a model's modules among them. Young cycles are collected as ever.
+rare_full_collections = partial(_rarer, 2, 100)
+# Where a great many values without cycles are made at once: a third of the time of decoding a large tree.
+no_collections = partial(_rarer, 0, _RAREST)
 
 
 class Hold:

@@ -148,10 +148,9 @@ def _begin_in_child() -> None:
     if sys.version_info < (3, 12):  # each cached property has a lock, for all objects of its class
         modules = [module for name, module in list(sys.modules.items()) if name.startswith("mvcs.")]
         kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
-        for kind in (kind for kind in kinds if kind.__module__.startswith("mvcs.")):
-            for found in vars(kind).values():
-                if isinstance(found, cached_property):
-                    vars(found)["lock"] = RLock()
+        for found in (value for kind in kinds for value in vars(kind).values()):
+            if isinstance(found, cached_property) and found.func.__module__.startswith("mvcs."):
+                vars(found)["lock"] = RLock()
 
 
 os.register_at_fork(after_in_child=_begin_in_child)

@@ -17,6 +17,8 @@ from mvcs.cli.session import Session
 from mvcs.errors import LostError, MvcsError, NotFoundError, UsageError
 from mvcs.memory import parse_size
 
+_Option = click.Parameter | None
+_Context = click.Context | None
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONGEST_NAME = 200
 _LAST_STEP = (1 << 63) - 1
@@ -26,48 +28,6 @@ _NO_FILE = re.compile(r"^(?:best:|step:)|[~^][0-9]*$|@\{[0-9]+\}")
 _COUNT = re.compile(r"-([0-9]+)")
 
 
-class Finite(click.FloatRange):
-    """A number in a range; nan and infinities are in none."""
-
-    name = "number"
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401  # click's form
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Read the number."""
-        with suppress(click.BadParameter):
-            number = float(super().convert(value, param, ctx))
-            if math.isfinite(number):
-                return number
-        raise _not_in(self, "a number", value, param, ctx)
-
-    def _describe_range(self) -> str:
-        return _range(self)
-
-
-class Whole(click.IntRange):
-    """A whole number in a range."""
-
-    name = "number"
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401  # click's form
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> int:
-        """Read the number."""
-        with suppress(click.BadParameter):
-            return int(super().convert(value, param, ctx))
-        raise _not_in(self, "a whole number", value, param, ctx)
-
-    def _describe_range(self) -> str:
-        return _range(self)
-
-
 def _range(limits: click.IntRange | click.FloatRange) -> str:
     """Return a range in words; empty where every number is in it."""
     low = "" if limits.min is None else f"{'above' if limits.min_open else 'at least'} {limits.min:.6g}"
@@ -75,19 +35,40 @@ def _range(limits: click.IntRange | click.FloatRange) -> str:
     return ", ".join(filter(None, (low, high)))
 
 
-def _not_in(
-    limits: click.IntRange | click.FloatRange,
-    kind: str,
-    value: object,
-    option: click.Parameter | None,
-    context: click.Context | None,
-) -> UsageError:
+class Finite(click.FloatRange):
+    """A number in a range; nan and infinities are in none."""
+
+    name = "number"
+    _describe_range = _range
+
+    def convert(self, value: Any, param: _Option, ctx: _Context) -> float:  # noqa: ANN401  # click's form
+        """Read the number."""
+        with suppress(click.BadParameter):
+            number = float(super().convert(value, param, ctx))
+            if math.isfinite(number):
+                return number
+        raise _not_in(_range(self), "a number", value, param, ctx)
+
+
+class Whole(click.IntRange):
+    """A whole number in a range."""
+
+    name = "number"
+    _describe_range = _range
+
+    def convert(self, value: Any, param: _Option, ctx: _Context) -> int:  # noqa: ANN401  # click's form
+        """Read the number."""
+        with suppress(click.BadParameter):
+            return int(super().convert(value, param, ctx))
+        raise _not_in(_range(self), "a whole number", value, param, ctx)
+
+
+def _not_in(limits: str, kind: str, value: object, option: _Option, context: _Context) -> UsageError:
     """Return the error for what is no number of a range; what the option is for is its hint."""
     name = max(option.opts, key=len) if option else "this"
-    allowed = f" ({_range(limits)})" if _range(limits) else ""
+    told = f"{name} takes {kind}{limits and f' ({limits})'}, not '{value}'"
     command = context.command_path if context else "mvcs"
-    hint = f"{getattr(option, 'help', '')} See '{command} --help'"
-    return UsageError(f"{name} takes {kind}{allowed}, not '{value}'", hint=hint)
+    return UsageError(told, hint=f"{getattr(option, 'help', '')} See '{command} --help'")
 
 
 def step(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:

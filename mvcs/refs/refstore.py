@@ -10,7 +10,6 @@ from mvcs.errors import (
     ConflictError,
     CorruptionError,
     MvcsError,
-    NotFoundError,
     StorageError,
     UnsupportedFormatError,
     not_found,
@@ -95,7 +94,7 @@ class RefStore:
         segments = self._backend.children(f"refs/{kind}")
         return sorted(decode_name(segment) for segment in segments if is_segment(segment))
 
-    def missing(self, kind: str, name: str) -> NotFoundError:
+    def missing(self, kind: str, name: str) -> MvcsError:
         """Return the error for a branch or tag that does not exist."""
         noun = "branch" if kind == HEADS else "tag"
         known = list(self.survey(kind).whole)

@@ -1,13 +1,16 @@
 """The repository as callers see it: one method per verb, grouped in `verbs`; other modules do the work."""
 
+import os
 import pathlib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self, cast
+from weakref import WeakSet
 
 from mvcs.addresses import public_address
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, UsageError
 from mvcs.local import LocalRecords, Place, Trust, find, initialise, is_begun, is_new, refuse_occupied
 from mvcs.progress import SILENT, Progress
 from mvcs.reports import CommitInfo
@@ -41,7 +44,8 @@ class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Mainta
         mechanisms: "Mechanisms | None" = None,
     ) -> None:
         """Use `open`, `init` or `clone` instead; mechanisms are left out for measuring alone."""
-        self._opened = Session(place, progress, allowance=Allowance(max_bytes), mechanisms=mechanisms)
+        self._session = Session(place, progress, allowance=Allowance(max_bytes), mechanisms=mechanisms)
+        _OPEN.add(self)
 
     @classmethod
     def init(
@@ -162,8 +166,7 @@ class Repository(Revising, Restoring, Looking, Moving, Sharing, Settings, Mainta
 
     def close(self) -> None:
         """Remember what was seen of branches and tags; nothing is kept open."""
-        if not self._opened.is_inherited:
-            self._opened.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         """Return the repository."""
@@ -271,3 +274,28 @@ def open_or_init(
         with suppress(ConflictError):  # another process was as quick
             Repository.init(path, store=store, options=options, trust=trust, progress=progress).close()
     return Repository.open(path, options=options, max_bytes=max_bytes, trust=trust, progress=progress)
+
+
+_OPEN: WeakSet[Repository] = WeakSet()
+
+
+class _Inherited:
+    """The session of a forked process with a store elsewhere."""
+
+    def close(self) -> None:
+        """Have nothing to remember."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UsageError("this repository was opened by another process", hint="open it again in this one")
+
+
+def _begin_in_child() -> None:
+    """Begin anew in a forked process, as locks may be held by threads that it has not."""
+    for repository in list(_OPEN):
+        session = repository._session  # noqa: SLF001 - of the class above
+        if isinstance(session, Session):
+            fresh = replace(session) if session.place.backend.near else cast("Session", _Inherited())
+            repository._session = fresh  # noqa: SLF001 - of the class above
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -2,7 +2,6 @@
 
 import contextlib
 import getpass
-import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -53,7 +52,6 @@ class Session:
         allowance: how much may be restored.
         mechanisms: of bounded commits, that are at work; None for all, as of users.
         unbounded_packs: names of packs that were seen to end no bounded commit.
-        process: the number of the one that opened it.
     """
 
     place: Place
@@ -63,12 +61,6 @@ class Session:
     allowance: Allowance = UNLIMITED
     mechanisms: "Mechanisms | None" = None
     unbounded_packs: set[str] = field(default_factory=set)
-    process: int = field(default_factory=os.getpid, init=False)
-
-    @property
-    def is_inherited(self) -> bool:
-        """Whether this process was forked from the one that opened it."""
-        return self.process != os.getpid()
 
     def warn(self, text: str) -> None:
         """Keep something that a person should hear once."""

@@ -29,7 +29,7 @@ def counted(folder: Path, rev: str) -> tuple[int, int, float]:
         with Repository.open(folder) as repo:
             session = repo._session
             backend = FaultyBackend(session.place.backend)
-            repo._opened = Session(dataclasses.replace(session.place, backend=backend), session.progress)
+            repo._session = Session(dataclasses.replace(session.place, backend=backend), session.progress)
             start = process_time()
             repo.checkout(rev, numpy=True)
             took.append(process_time() - start)

@@ -30,7 +30,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 def test_tensors_that_did_not_change_are_looked_at_once_an_entry(repository: Repository) -> None:
     session = repository._session
     backend = FaultyBackend(session.place.backend)
-    repository._opened = Session(dataclasses.replace(session.place, backend=backend), session.progress)
+    repository._session = Session(dataclasses.replace(session.place, backend=backend), session.progress)
 
     repository.commit(small_tensors())
 

@@ -88,7 +88,7 @@ def counted(folder, work):
     with Repository.open(folder) as repo:
         session = repo._session
         backend = FaultyBackend(session.place.backend)
-        repo._opened = Session(dataclasses.replace(session.place, backend=backend), session.progress)
+        repo._session = Session(dataclasses.replace(session.place, backend=backend), session.progress)
         work(repo)
         reads = [size for name, _, size in backend.reads if name.endswith(".pack")]
         return len(reads), sum(reads)
@@ -178,7 +178,7 @@ def test_no_values_are_read_for_a_plan(states):
         session = repo._session
         repo.checkout_plan("HEAD")  # the first one measures
         backend = FaultyBackend(session.place.backend)
-        repo._opened = Session(dataclasses.replace(session.place, backend=backend), session.progress)
+        repo._session = Session(dataclasses.replace(session.place, backend=backend), session.progress)
         plan = repo.checkout_plan("HEAD")
         # Footers and trees, by the session and by the view that stands for a restore.
         assert sum(size for name, _, size in backend.reads if name.endswith(".pack")) < plan.read_bytes * 2

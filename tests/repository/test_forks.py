@@ -61,7 +61,7 @@ def test_a_child_reads_and_commits_while_a_thread_of_its_parent_looks_at_the_sto
         repo.commit({"w": np.ones(8)})
         place = repo._session.place
         backend = Waiting(place.backend.root)
-        repo._opened = Session(dataclasses.replace(place, backend=backend), SILENT)
+        repo._session = Session(dataclasses.replace(place, backend=backend), SILENT)
         thread = threading.Thread(target=lambda: list(repo.log()))
         thread.start()
         assert backend.asked.wait(600)

@@ -5,11 +5,10 @@ Room is made before the verb, while nothing leans on what may go.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import MvcsError
 from mvcs.repository.quota import NoRoomError, taken_by
 
 if TYPE_CHECKING:
@@ -26,23 +25,7 @@ Verb = TypeVar("Verb", bound="Roomy")
 class Verbs:
     """A group of verbs over an open session."""
 
-    _opened: "Session"
-
-    @property
-    def _session(self) -> "Session":
-        """The open repository; a forked process opens it anew: locks may be those of threads it lacks.
-
-        Raises:
-            UsageError: this is a forked process, and the store is none on this machine.
-        """
-        if self._opened.is_inherited:
-            if not self._opened.place.backend.near:
-                raise UsageError(
-                    "this repository was opened by another process, and connections survive no fork",
-                    hint="open it again in this process, with Repository.open",
-                )
-            self._opened = replace(self._opened)
-        return self._opened
+    _session: "Session"
 
     def _reading(self, rev: str, *, exact: bool = False, tell: bool = True) -> "Reading":
         from mvcs.repository.opened_commit import open_for

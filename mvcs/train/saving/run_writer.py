@@ -431,10 +431,7 @@ class CommitQueue:
 
     def _check_process(self) -> None:
         if self.is_inherited:
-            raise UsageError(
-                "this checkpointer commits for another process, of which this one is a fork",
-                hint="commit there; a process that trains by itself makes a Checkpointer of its own",
-            )
+            raise UsageError("this checkpointer is another process's", hint="make one in this process")
 
     def take(self, *, wait: bool) -> HostBuffers | None:
         """Return buffers that nobody uses; None when all are in use and `wait` is false.
