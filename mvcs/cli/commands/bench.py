@@ -344,11 +344,11 @@ class _Compared(TypedDict):
     required=True,
     help="Where results are kept; the same command continues there.",
 )
-@click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of what methods draw (default 0).")
+@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
+@click.option("--seed", type=Whole(0), default=0, help="Of what methods draw (default 0).")
 @click.option(
     "--evaluations",
-    type=click.IntRange(1),
+    type=Whole(1),
     help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
 )
 @click.option(
