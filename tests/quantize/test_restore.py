@@ -63,6 +63,17 @@ def test_a_lattice_comes_back_with_its_exceptions(shelf, dtype):
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
+def test_values_that_may_be_put_into_memory_are_the_same(shelf, dtype):
+    elements = from_float32(np.random.default_rng(0).standard_normal(500).astype(np.float32), dtype)
+    codes = lattice_codes(to_float32(elements, dtype), 216)
+    tensor = shelf.store(dtype, (500,), Lattice(216), codes, elements)
+    memory = bytearray(len(elements))
+    restored = shelf.restorer.restore(tensor, 0, memoryview(memory))
+    assert bytes(restored) == bytes(shelf.restorer.restore(tensor, 0))
+    assert bytes(memory) in (bytes(restored), bytes(len(elements)))
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("bare", [False, True])
 def test_moments_come_back(shelf, dtype, bare):
     random = np.random.default_rng(1)
