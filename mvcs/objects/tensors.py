@@ -262,10 +262,11 @@ def _read(items: object, resolve: Resolve) -> _Read:
     kind = FORMS.get(form) if isinstance(form, int) else None
     parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, sizes, resolve)
     width = CODE_WIDTH if isinstance(parameters, bytes) else parameters.width
-    count = _code_chunks(parameters, dtype, sizes, codes)
+    chunks = chunk_count(dtype, sizes)
+    count = _code_chunks(parameters, chunks, sizes, codes)
     marks = as_list(exceptions, "a list of exceptions", count)
     ids = tuple([None if mark is None else as_id(mark) for mark in marks])
-    checked = _digests(parameters, dtype, sizes, digests)
+    checked = _digests(parameters, chunks, digests)
     return dtype, sizes, width, parameters, chunk_ids_in(codes, count), ids, checked
 
 
@@ -296,13 +297,13 @@ def _table(fields: object, dtype: DType) -> bytes:
     return values
 
 
-def _code_chunks(parameters: bytes | Form, dtype: DType, shape: Sequence[int], codes: object) -> int:
-    """Return how many chunks of codes a tensor has to have."""
+def _code_chunks(parameters: bytes | Form, chunks: int, shape: Sequence[int], codes: object) -> int:
+    """Return how many chunks of codes a tensor of so many chunks has to have."""
     bare = not isinstance(parameters, bytes) and parameters.width == 0
     # Offsets of rows and columns can say everything.
     alone = isinstance(parameters, LogLattice) and parameters.rows is not None and parameters.cols is not None
     if not bare and not (alone and codes == []):
-        return chunk_count(dtype, shape)
+        return chunks
     # The others are as large as their lists of chunks at least.
     if element_count(shape) > MAX_BARE:
         raise CorruptionError(f"a quantized tensor of {element_count(shape)} elements has no codes")
@@ -314,9 +315,9 @@ def is_computed(parameters: bytes | Form) -> bool:
     return isinstance(parameters, bytes) or parameters.is_computed
 
 
-def _digests(parameters: bytes | Form, dtype: DType, shape: Sequence[int], value: object) -> bytes:
+def _digests(parameters: bytes | Form, chunks: int, value: object) -> bytes:
     found = as_bytes(value, "the digests of a quantized tensor")
-    if len(found) != (chunk_count(dtype, shape) if is_computed(parameters) else 0) * HALF_BYTES:
+    if len(found) != (chunks if is_computed(parameters) else 0) * HALF_BYTES:
         raise CorruptionError("a quantized tensor has not one digest for each chunk of its values")
     return found
 

@@ -13,6 +13,7 @@ Positions = NDArray[np.uint32]
 Buffer = bytes | bytearray | memoryview | Bytes
 
 EXCEPTION = -32768
+_NO_POSITIONS = np.zeros(0, np.uint32)
 # Magnitudes beyond which a finite float32 becomes infinite in another type, and zero.
 _RANGES = {
     "float16": (65504.0, 2.0**-24),
@@ -27,6 +28,8 @@ def split(raw: Buffer, width: int) -> tuple[Positions, bytes]:
     Raises:
         CorruptionError: it is not whole exceptions.
     """
+    if not len(raw):
+        return _NO_POSITIONS, b""
     content = bytes(raw)
     marked, rest = divmod(len(content), 4 + width)
     if rest:
@@ -81,7 +84,7 @@ def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positio
     Raises:
         CorruptionError: the positions are not those of the codes -32768.
     """
-    if not positions.size and codes.min(initial=0) != EXCEPTION:
+    if not positions.size and np.minimum.reduce(codes, initial=0) != EXCEPTION:
         return elements_of(values, dtype)
     marked = np.flatnonzero(codes == EXCEPTION)
     if not np.array_equal(marked, positions):
