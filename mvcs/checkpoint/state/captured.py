@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -115,9 +114,9 @@ class CapturedLeaf:
     verbatim: bool = False
     deflated: bool = False
 
-    @cached_property
+    @property
     def raw_bytes(self) -> int:
-        """Bytes of the tensor in memory; several steps of a commit ask each leaf."""
+        """Bytes of the tensor in memory."""
         return element_count(self.shape) * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:

@@ -40,7 +40,7 @@ class TensorSource(Source):
         """
         tensor = self.tensor
         turned = tensor.is_conj() or tensor.is_neg()
-        dense = tensor.device.type == "cpu" and tensor.is_contiguous() and not turned
+        dense = tensor.is_cpu and tensor.is_contiguous() and not turned
         return _flat_bytes(tensor.detach()) if dense else None
 
 
