@@ -19,16 +19,14 @@ from mvcs.bench.methods.method import (
     Shapes,
     State,
     Tensors,
-    Value,
     before,
     joined,
     pack,
     split,
     unpack,
 )
-from mvcs.checkpoint import is_embedding, layer_type
+from mvcs.checkpoint import layer_type
 from mvcs.inshrinkerator import (
-    AXES,
     CODERS,
     EMBEDDING_AXES,
     METRICS,
@@ -59,11 +57,6 @@ class Inshrinkerator(Method):
     metrics: ClassVar = METRICS
     needs: ClassVar = frozenset({"scores"})
     coders: ClassVar[Sequence[str]] = CODERS
-
-    def axes_for(self, shapes: Shapes) -> Mapping[str, Sequence[Value]]:
-        """Return the axes, that of embeddings where there are some."""
-        has_embeddings = any(is_embedding((name,), shape) for name, shape in shapes.items())
-        return EMBEDDING_AXES if has_embeddings else AXES
 
     def code(
         self,

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mvcs.checkpoint import is_embedding
 from mvcs.errors import CorruptionError, UsageError
 
 Floats = NDArray[np.float32]
@@ -117,9 +118,11 @@ class Method(ABC):
             CorruptionError: the sections are not what `code` returns for such shapes.
         """
 
-    def axes_for(self, shapes: Shapes) -> Mapping[str, Sequence[Value]]:  # noqa: ARG002  # most take any
-        """Return the axes that make a difference for such tensors."""
-        return self.axes
+    def axes_for(self, shapes: Shapes) -> Mapping[str, Sequence[Value]]:
+        """Return the axes that make a difference for such tensors: of embeddings where there are some."""
+        if any(is_embedding((name,), shape) for name, shape in shapes.items()):
+            return self.axes
+        return {name: values for name, values in self.axes.items() if name != "embedding_bins"}
 
     def encode(
         self,

@@ -92,11 +92,6 @@ def test_without_scores_magnitudes_count() -> None:
     assert np.array_equal(by_magnitude.tensors["layers.0.fc"], by_score.tensors["layers.0.fc"])
 
 
-def test_embeddings_have_an_axis_where_there_are_some() -> None:
-    assert "embedding_bins" in Inshrinkerator().axes_for(SHAPES)
-    assert "embedding_bins" not in Inshrinkerator().axes_for({"layers.0.fc": (40, 50)})
-
-
 def test_another_seed_draws_other_centers() -> None:
     tensors, scores = drawn()
     found = [HE().encode(tensors, None, {**SETTING, "seed": seed}, scores=scores)[0] for seed in (0, 0, 1)]

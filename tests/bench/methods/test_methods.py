@@ -152,3 +152,10 @@ def test_damaged_payloads_are_refused_or_read_as_others(name: str, data: st.Data
     damaged[place] ^= data.draw(st.integers(1, 255))
     with suppress(CorruptionError):
         method.decode(bytes(damaged), None)
+
+
+def test_embeddings_have_an_axis_where_there_are_some(method: Method) -> None:
+    without = {name: shape for name, shape in SHAPES.items() if not name.startswith("embedding")}
+    assert method.axes_for(SHAPES) == method.axes
+    assert method.axes.keys() - method.axes_for(without).keys() <= {"embedding_bins"}
+    assert "embedding_bins" not in method.axes_for(without)
