@@ -84,17 +84,21 @@ class MethodsReport(Report):
         return cls([own, *found])
 
 
-def names_of(asked: str) -> list[str]:
+def names_of(asked: str, task: str | None = None) -> list[str]:
     """Return the methods that a list names, such as "qd,qd:4-8"; "all" for all, and their fixed settings.
+
+    All are those that are meant for such a run: a fine-tune's are left out for others.
 
     Raises:
         UsageError: there is no such method, or none of its settings has that name.
     """
-    known = [LATTICE]
+    known, fitting = [LATTICE], [LATTICE]
     for name, method in METHODS.items():
-        known += [name, *(f"{name}:{one}" for one in method.fixed)]
+        names = [name, *(f"{name}:{one}" for one in method.fixed)]
+        known += names
+        fitting += names if task is None or not method.tasks or task in method.tasks else []
     if asked == "all":
-        return known
+        return fitting
     found = [name.strip() for name in asked.split(",") if name.strip()]
     for name in found:
         if name not in known:

@@ -222,6 +222,11 @@ def test_unknown_methods_are_refused(asked, meant):
     assert meant in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize(("task", "fits"), [("finetune", True), ("gpt", False), (None, True)])
+def test_all_methods_are_those_for_the_run(task, fits):
+    assert ("ultradelta" in names_of("all", task)) == fits
+
+
 def test_a_damaged_description_is_named(recorded, tmp_path):
     compared(recorded, tmp_path / "out")
     (path,) = (tmp_path / "out").rglob("series.json")

@@ -66,6 +66,7 @@ class Method(ABC):
         needs: what `encode` is handed beside tensors, by name: "scores", float32 in the tensors' shapes that
             say how sensitive the loss is to each weight; "moments", an optimizer's tensors by kind and by
             name; "seed", a number for what is drawn.
+        tasks: the recorded runs that it is for, by their tasks; empty for all.
         restores: kinds of moments that it codes as well; the others are kept exactly.
     """
 
@@ -78,6 +79,7 @@ class Method(ABC):
     metrics: ClassVar[Sequence[str]] = ()
     fixed: ClassVar[Mapping[str, Setting]] = {}
     needs: ClassVar[frozenset[str]] = frozenset()
+    tasks: ClassVar[frozenset[str]] = frozenset()
     restores: ClassVar[frozenset[str]] = frozenset()
 
     @property

@@ -56,6 +56,7 @@ class UltraDelta(Method):
         "bits": (2, 4, 8),
         "factor": (0.5, 0.75, 1.0),
     }
+    tasks: ClassVar = frozenset({"encoder", "finetune", "lora"})
     needs: ClassVar = frozenset({"seed"})
     fixed: ClassVar = {"published": {"sparsity": 0.97, "bits": 4, "factor": 1.0}}
 

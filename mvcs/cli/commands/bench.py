@@ -330,7 +330,7 @@ class _Compared(TypedDict):
     "--methods",
     default="all",
     metavar="LIST",
-    help="Names with commas between them (default: all); 'mvcs bench methods' lists them.",
+    help="Names with commas between them (default: all that fit the task); 'mvcs bench methods' lists them.",
 )
 @click.option(
     "--max-degradation",
@@ -382,7 +382,7 @@ def run(
         raise click.UsageError("--data needs --task; a function of yours has its own data")
     from mvcs.bench import FunctionJudge, RecordedRun, TaskJudge, Terms, names_of, run_methods
 
-    names = names_of(compared["methods"])
+    names = names_of(compared["methods"], compared["task"])
     terms = Terms(max_degradation, compared["seed"], compared["evaluations"])
     every = compared["every"] or 1
     with ExitStack() as stack:
