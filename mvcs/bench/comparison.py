@@ -263,7 +263,7 @@ class _Comparison:
 
     def _needed(self, recorded: RecordedState, name: str) -> Any:  # noqa: ANN401  # what the method asks for
         if name == "seed":
-            return self._terms.seed + recorded.step
+            return self._terms.seed
         return recorded.scores if name == "scores" else recorded.moments
 
 

@@ -55,7 +55,7 @@ class Inshrinkerator(Method):
     )
     axes: ClassVar = EMBEDDING_AXES
     metrics: ClassVar = METRICS
-    needs: ClassVar = frozenset({"scores"})
+    needs: ClassVar = frozenset({"scores", "seed"})
     coders: ClassVar[Sequence[str]] = CODERS
 
     def code(
@@ -67,10 +67,10 @@ class Inshrinkerator(Method):
     ) -> Sequence[bytes]:
         """Return the coder, then for each layer type its table, its protected weights and its differences.
 
-        A setting may have the "seed" of the random centers, else 0. Where a tensor of a layer type has no
-        scores, magnitudes count for all of that type.
+        Where a tensor of a layer type has no scores, magnitudes count for all of that type.
         """
-        config = replace(config_of(setting, METRICS[-1], MomentsConfig()), init="++")
+        seed = needs.get("seed", 0)
+        config = replace(config_of(setting, METRICS[-1], MomentsConfig()), init="++", seed=seed)
         types = _types({name: tensor.shape for name, tensor in tensors.items()}, state)
         found = [_coded(names, tensors, needs["scores"], config) for names, _, _ in types]
         deltas = [

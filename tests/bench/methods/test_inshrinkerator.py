@@ -94,7 +94,7 @@ def test_without_scores_magnitudes_count() -> None:
 
 def test_another_seed_draws_other_centers() -> None:
     tensors, scores = drawn()
-    found = [HE().encode(tensors, None, {**SETTING, "seed": seed}, scores=scores)[0] for seed in (0, 0, 1)]
+    found = [HE().encode(tensors, None, SETTING, scores=scores, seed=seed)[0] for seed in (0, 0, 1)]
     assert found[0] == found[1] != found[2]
 
 
