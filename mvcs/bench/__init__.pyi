@@ -4,6 +4,7 @@ from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
 from .comparison import Terms
 from .data.text import held_out_text
+from .experiments import Options, PaperReport, Row, run_experiment
 from .history import CommittedStep, HistoryReport, commit_all
 from .judges import FunctionJudge, TaskJudge
 from .replay import replay_run
@@ -31,8 +32,11 @@ __all__ = [
     "Judged",
     "MakeReport",
     "MethodsReport",
+    "Options",
+    "PaperReport",
     "RecordedRun",
     "Result",
+    "Row",
     "Speed",
     "Task",
     "TaskJudge",
@@ -43,6 +47,7 @@ __all__ = [
     "measure_codec",
     "names_of",
     "replay_run",
+    "run_experiment",
     "run_methods",
     "task_of",
 ]

@@ -139,3 +139,17 @@ def test_a_mechanism_is_left_out_by_its_name(small):
     assert "--without needs --commits" in error
     choice = next(each for each in bounded.params if each.name == "without").type
     assert Mechanisms.without(choice.choices) == Mechanisms(*[False] * len(choice.choices))
+
+
+def test_paper_prints_published_beside_measured(small, monkeypatch):
+    monkeypatch.setattr("mvcs.cli.commands.bench._held_out", lambda *_: tiny_cnn(small.folder))
+    words = ("bench", "paper", "qd4", "run", "--task", "cnn", "--out", "papers")
+    assert "3.49 to 4.05" in small(*words).out
+    rows = small.json(*words)["rows"]
+    assert rows[0]["published"] == {"MobileNet": 16.79, "VGG-16": 29.04}
+    assert rows[0]["measured"] > 1
+
+
+def test_paper_refuses_an_unknown_experiment(small):
+    words = ("bench", "paper", "fig12", "run", "--task", "gpt", "--out", "papers")
+    assert "fig11" in small(*words, "--json", code=2).error["hint"]

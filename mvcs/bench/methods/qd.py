@@ -67,8 +67,7 @@ class QD(Method):
         fewest = int(setting["min_bits"])
         most = max(fewest, int(setting["max_bits"]))
         bits = widths([entropy(tensor) for tensor in tensors.values()], fewest, most)
-        lows = np.array([tensor.min(initial=np.inf) for tensor in tensors.values()], "<f4")
-        highs = np.array([tensor.max(initial=-np.inf) for tensor in tensors.values()], np.float64)
+        lows, highs = self.ends(tensors)
         scales = (np.maximum(highs - lows, 0) / (2.0 ** np.array(bits) - 1)).astype("<f4")
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         cycles = _cycles(bits, shapes, state)
@@ -97,6 +96,12 @@ class QD(Method):
         restored = [(low + scale * levels).astype(np.float32) for low, scale, levels in levels]
         known = {"codes": codes, "bits": dict(zip(shapes, bits, strict=True))}
         return dict(zip(shapes, restored, strict=True)), known
+
+    def ends(self, tensors: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return the lowest and the highest value of each tensor: its own range."""
+        lows = np.array([tensor.min(initial=np.inf) for tensor in tensors.values()], "<f4")
+        highs = np.array([tensor.max(initial=-np.inf) for tensor in tensors.values()], np.float64)
+        return lows, highs
 
     def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:
         """Return the differences of each tensor, which are below its cycle."""

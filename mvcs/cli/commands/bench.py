@@ -36,6 +36,11 @@ mvcs bench run runs/gpt --task gpt --methods lattice,inshrinkerator,qd --out com
 mvcs bench run checkpoints --eval validate:loss --every 4 --out compared
 mvcs bench run --repo v1..main --eval validate:loss --max-degradation 0.005 --out compared
 """
+PAPER = """
+mvcs bench paper fig11 runs/gpt --task gpt --out papers
+mvcs bench paper table7 runs/gpt --task gpt --every 4 --out papers
+mvcs bench paper table8 runs/gpt --task gpt --values 100000000 --out papers
+"""
 _MECHANISMS = (
     "carried-momentum",
     "drift-gate",
@@ -399,6 +404,71 @@ def run(
         progress = stack.enter_context(session.working())
         report = run_methods(recorded, judge, names, out, terms, progress=progress)
     session.answer(report, bench.compared(report, session.screen))
+
+
+class _Experiment(TypedDict):
+    """On which checkpoints, and how."""
+
+    every: int | None
+    seed: int
+    evaluations: int | None
+    values: int
+    data: Path | None
+
+
+@declare("paper", "repeat an experiment of a paper", example=PAPER, exits=(1, 3, 4, 5, 7), parent=command)
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option(
+    "--task",
+    type=click.Choice(tuple(RECIPES)),
+    required=True,
+    metavar="RUN",
+    help="What the run learned, by its name for 'mvcs bench make'.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where results are kept; the same command continues there.",
+)
+@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
+@click.option("--seed", type=Whole(0), default=0, help="Of what methods draw (default 0).")
+@click.option(
+    "--evaluations",
+    type=Whole(1),
+    help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
+)
+@click.option(
+    "--values",
+    type=Whole(1),
+    default=5_000_000,
+    help="For table8: how many values are sorted and clustered (default 5000000).",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="What the run has not seen, as for 'mvcs bench bounded'.",
+)
+def paper(
+    session: Session, name: str, folder: Path, *, task: str, out: Path, **made: Unpack[_Experiment]
+) -> None:
+    """Repeat an experiment of a paper on the checkpoints in DIR, and print its figures beside the paper's.
+
+    Of Inshrinkerator (SoCC 2024): fig11, coders of the same codes; table7, bins within 0.1, 1 and 5 %;
+    table8, speeds of quantiles and clustering. Of QD-Compressor (TPDS 2023): qd1, one range or many, and
+    differences before or after codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd10, seconds.
+
+    Results are written after every checkpoint: a killed command continues where it was.
+    """
+    from mvcs.bench import Options, RecordedRun, TaskJudge, run_experiment
+
+    recorded = RecordedRun.of_folder(folder, made["every"] or 1)
+    options = Options(made["seed"], made["evaluations"], made["values"])
+    with session.working() as progress:
+        judge = TaskJudge(_held_out(task, made["data"]))
+        report = run_experiment(name, recorded, judge, out, options, progress=progress)
+    session.answer(report, bench.paper(report, session.screen))
 
 
 @declare("methods", "list the methods that are compared", example="mvcs bench methods", parent=command)
