@@ -75,7 +75,7 @@ def compare(
                 hint="leave it out with --methods, or name checkpoints that hold the optimizer's state",
             )
     name = method.name if fixed is None else f"{method.name}:{fixed}"
-    bound = None if fixed is not None else terms.max_degradation
+    bound = terms.max_degradation if fixed is None and method.axes else None
     series = ledger.series(name, method.version, bound, terms.seed)
     series.begin()
     progress.start(f"measuring {name}", len(run.readers), "checkpoints")

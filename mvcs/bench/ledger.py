@@ -87,7 +87,7 @@ class Series:
         folder: where they lie.
         method: its name; a fixed setting has its own behind a colon.
         version: of the method.
-        bound: the degradation accepted; None for a fixed setting.
+        bound: the degradation accepted; None where nothing is searched.
         seed: of what the method draws.
     """
 

@@ -17,7 +17,7 @@ class Result(Report):
     Attributes:
         method: its name; a fixed setting has its own behind a colon.
         version: of the method.
-        bound: the degradation accepted; None for a fixed setting.
+        bound: the degradation accepted; None where nothing is searched.
         seed: of what it drew.
         checkpoints: how many were measured.
         weights: CR-w, bytes of weights over bytes stored for them.

@@ -138,6 +138,11 @@ def test_fixed_settings_are_not_searched(recorded, tmp_path):
     assert {tuple(one.setting.values()) for one in result.records} == {(4, 8)}
 
 
+def test_a_method_without_settings_is_measured_once_for_all_bounds(recorded, tmp_path):
+    compared(recorded, tmp_path / "out", "zstd-3")
+    assert only(compared(recorded, tmp_path / "out", "zstd-3", max_degradation=0.1)).bound is None
+
+
 def test_a_bound_that_nothing_keeps_is_said_and_the_finest_setting_stored(recorded, tmp_path):
     result = only(compared(recorded, tmp_path / "out", max_degradation=1e-12))
     assert result.missed == len(STEPS)
