@@ -11,12 +11,13 @@ parts them by the code before (algorithm 5), which a decoder has, and makes run 
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from bitarray import bitarray
-from bitarray.util import canonical_decode, canonical_huffman
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bitarray import bitarray  # an optional package: it is imported where it is used
 
 Codes = NDArray[np.uint8]
 Integers = NDArray[np.integer[Any]]
@@ -101,6 +102,8 @@ def huffman(symbols: Integers) -> bytes:
     head, codes, count = _code(symbols)
     if not codes:
         return head
+    from bitarray import bitarray
+
     bits = bitarray()
     bits.encode(codes, symbols.ravel().tolist())
     return head + struct.pack("<I", count) + bits.tobytes()
@@ -112,8 +115,10 @@ def huffman_size(symbols: Integers) -> int:
     return len(head) + (4 + -(-count // 8) if codes else 0)
 
 
-def _code(symbols: Integers) -> tuple[bytes, dict[int, bitarray], int]:
+def _code(symbols: Integers) -> tuple[bytes, "dict[int, bitarray]", int]:
     """Return what stands before the bits, the codes of several symbols, and how many bits they take."""
+    from bitarray.util import canonical_huffman
+
     values, counts = _counted(symbols)
     head = struct.pack("<II", symbols.size, values.size)
     if values.size < 2:
@@ -153,6 +158,9 @@ def unhuffman(payload: bytes, most: int) -> NDArray[np.int64]:
     Raises:
         ValueError: it did not return this, or for more integers.
     """
+    from bitarray import bitarray
+    from bitarray.util import canonical_decode
+
     size, distinct = _numbers(payload, 0, 2)
     if size > most or distinct > size:
         raise ValueError(f"{size} symbols, {distinct} of them distinct, for at most {most}")

@@ -1,6 +1,7 @@
 """Methods on a run of one's own: what a ledger holds, what a killed comparison continues, what is refused."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -200,6 +201,14 @@ def test_a_method_that_needs_moments_is_skipped_without_them(recorded, tmp_path)
     (run,) = compared(recorded, tmp_path / "out", "qd,excp").runs
     assert [one.method for one in run.results] == ["qd"]
     assert "moments" in run.skipped["excp"]
+
+
+def test_a_method_whose_package_is_not_installed_is_skipped(recorded, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bitarray", None)
+    (run,) = compared(recorded, tmp_path / "out", "qd,uniform,lc,inshrinkerator").runs
+    assert [one.method for one in run.results] == ["qd"]
+    assert all("pip install 'mvcs[bench]'" in why for why in run.skipped.values())
+    assert sorted(run.skipped) == ["inshrinkerator", "lc", "uniform"]
 
 
 def test_parameters_that_are_added_or_resized_on_the_way_are_coded(tmp_path):

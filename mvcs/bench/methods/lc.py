@@ -36,6 +36,7 @@ class LC(Method):
     """
 
     name = "lc"
+    package = "bitarray"
     paper = "LC-Checkpoint (ICML 2020), delta-coding, exponent-based quantization, priority promotion"
     differs = (
         "of two buckets of one exponent the positive comes first; differences below float32's normal numbers"

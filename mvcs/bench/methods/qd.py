@@ -130,6 +130,7 @@ class Uniform(QD):
     """QD-Compressor's codes with a Huffman code of their differences, one for each tensor."""
 
     name = "uniform"
+    package = "bitarray"
     paper = "the baseline Uniform of Inshrinkerator (SoCC 2024), section 8.2; codes of QD-Compressor"
 
     def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:  # noqa: ARG002  # the base's

@@ -44,6 +44,7 @@ class UltraDelta(Method):
     """Each checkpoint against the first one, which is the base."""
 
     name = "ultradelta"
+    package = "bitarray"
     paper = "UltraDelta (arXiv 2505.13563 v3), and its published code"
     differs = (
         "the base is the first checkpoint, raw in the first payload, which the paper's ratios leave out; all"
