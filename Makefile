@@ -11,6 +11,7 @@ NEWEST_PYTHON ?= $(shell .ci/first-python python3.14 python3.13 python3.12 $(PYT
 COMPOSER_VENV ?= .venv-composer
 # Interpreters of other machines, 200 MB, are kept here.
 ELSEWHERE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mvcs-elsewhere
+AS_ROOT = $(if $(filter 0,$(shell id -u)),,sudo)
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*/*)
@@ -23,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer test-elsewhere soak demo bench bench-docs bench-kernels bench-commits wheel wheels dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-report test-composer test-elsewhere soak demo bench bench-docs bench-kernels bench-commits wheel wheels dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +80,11 @@ test-adapters: setup ## the callbacks for training frameworks, against the frame
 test-optimizers: setup ## what is rounded of the state of optimizers, against the packages that ship them
 	$(PY) -m pip install --progress-bar off --editable '.[dev,optimizers]'
 	$(PY) -m pytest -n 0 -m optimizers tests/train/optimizers
+
+test-report: setup ## the page of `mvcs bench report` in Chromium without a network; it installs Chromium
+	command -v chromium >/dev/null || $(AS_ROOT) sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core'
+	$(PY) -m pip install --progress-bar off --editable '.[dev]' playwright
+	$(PY) -m pytest -n 0 -m 'slow or not slow' tests/ui/test_bench_page.py tests/ui/test_bench_page_in_browser.py
 
 # Composer's metadata asks for an older torch, and it wants an older numpy than the other tests have.
 test-composer: ## the callback for MosaicML Composer, in an environment of its own

@@ -8,7 +8,7 @@ from .experiments import Options, PaperReport, Row, run_experiment
 from .history import CommittedStep, HistoryReport, commit_all
 from .judges import FunctionJudge, TaskJudge
 from .replay import replay_run
-from .results import ComparisonReport, Result
+from .results import ComparisonReport, Result, RunResults
 from .runs.recorded_state import RecordedRun
 from .runs.run_maker import MakeReport, make_run
 from .runs.tasks import Task
@@ -37,6 +37,7 @@ __all__ = [
     "RecordedRun",
     "Result",
     "Row",
+    "RunResults",
     "Speed",
     "Task",
     "TaskJudge",

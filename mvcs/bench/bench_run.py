@@ -12,7 +12,7 @@ import numpy as np
 from mvcs.bench.bounded import BoundedStep, BoundedTerms, Spent
 from mvcs.bench.comparison import REST, WEIGHTS, Originals, Terms, compare
 from mvcs.bench.judges import SAMPLES, FunctionJudge, TaskJudge
-from mvcs.bench.ledger import Ledger, Record, Series, chained
+from mvcs.bench.ledger import LATTICE, Ledger, Record, Series, chained
 from mvcs.bench.methods.catalog import METHODS
 from mvcs.bench.methods.method import NotApplicableError
 from mvcs.bench.replay import replay_run
@@ -28,8 +28,6 @@ from mvcs.repository import Repository
 from mvcs.search import Bound
 from mvcs.train import Budget, tune_files
 
-LATTICE = "lattice"
-"""mvcs's own bounded commits."""
 _LATTICE_VERSION = 1
 _MOMENTS = "light"
 

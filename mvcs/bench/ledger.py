@@ -18,6 +18,8 @@ from mvcs.errors import FileFormatError, NotFoundError
 from mvcs.local_files import replace_file
 from mvcs.reports import Report
 
+LATTICE = "lattice"
+"""mvcs's own bounded commits, whose records have no payloads: what they restore lies in a repository."""
 RUN_FILE = "run.json"
 _FORM = 1
 _MAX_RECORD = 1 << 20
@@ -72,11 +74,11 @@ class Record(Report):
         """Read what `to_json` wrote.
 
         Raises:
-            KeyError, TypeError: it is something else.
+            KeyError, TypeError, ValueError: it is something else.
         """
-        search = row["search"]
-        judged = {"verify": Judged(**row["verify"]), "report": Judged(**row["report"])}
-        return cls(**{**row, **judged, "search": None if search is None else Judged(**search)})
+        samples = {name: _judged(row[name]) for name in ("verify", "report")}
+        search = None if row["search"] is None else _judged(row["search"])
+        return cls(**{**row, **samples, "search": search})
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,12 @@ def chained(before: str, payload: bytes) -> str:
     hasher = blake3(before.encode())
     hasher.update(payload)
     return hasher.hexdigest()
+
+
+def _judged(row: Mapping[str, Any]) -> Judged:
+    """Return a sample's numbers; those that are not finite are texts in JSON."""
+    error = row["standard_error"]
+    return Judged(float(row["degradation"]), None if error is None else float(error))
 
 
 def _bounded(path: Path, most: int) -> bytes:

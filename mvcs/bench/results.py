@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from mvcs.bench.ledger import Ledger, Record, Series
+from mvcs.bench.ledger import LATTICE, Ledger, Record, Series
+from mvcs.bench.methods.catalog import METHODS
 from mvcs.reports import Report
 
 
@@ -32,6 +34,8 @@ class Result(Report):
         encode: speed as a share of memcpy's; the median.
         decode: likewise.
         searched: seconds of the processor a checkpoint, encoding and evaluations included.
+        restore: seconds of the processor that each checkpoint takes to restore, with the payloads that it
+            continues; of mvcs itself those of the whole state.
         records: one for each checkpoint.
     """
 
@@ -51,6 +55,7 @@ class Result(Report):
     encode: float
     decode: float
     searched: float
+    restore: list[float]
     records: list[Record]
 
     @classmethod
@@ -75,6 +80,7 @@ class Result(Report):
             encode=median(one.memcpy / max(one.encode, 1e-9) for one in records),
             decode=median(one.memcpy / max(one.decode, 1e-9) for one in records),
             searched=sum(one.searched for one in records) / count,
+            restore=_restore(series.method, [one.decode for one in records]),
             records=list(records),
         )
 
@@ -126,6 +132,15 @@ class ComparisonReport(Report):
             FileFormatError: the description of a run is damaged.
         """
         return cls(str(out), [RunResults.of(ledger) for ledger in Ledger.all_in(out)])
+
+
+def _restore(name: str, own: list[float]) -> list[float]:
+    """Add what a checkpoint's payload takes to what those take that it continues."""
+    method = METHODS.get(name.partition(":")[0])
+    chain = "none" if name == LATTICE else "all" if method is None else method.chain
+    if chain == "all":
+        return list(accumulate(own))
+    return [own[0], *(own[0] + one for one in own[1:])] if chain == "first" else own
 
 
 def _ratio(pairs: Sequence[tuple[int, int]]) -> float:

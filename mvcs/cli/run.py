@@ -20,6 +20,13 @@ from mvcs.errors import MvcsError, UsageError, denied
 from mvcs.ui import printable
 
 COMPLETION = "_MVCS_COMPLETE"  # a shell that sets it wants to complete a line
+_DRAWS = "pip install 'mvcs[report]'; report.json needs nothing more, and is written"
+_PACKAGES = {
+    "torch": ("torch", "'pip install torch'; reading a history and restoring arrays need none"),
+    "altair": ("altair", _DRAWS),
+    "vl_convert": ("vl-convert-python", _DRAWS),
+}
+"""What commands say of packages that are not installed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,10 +191,10 @@ def _access_hint(error: Exception) -> str | None:
 
 
 def _expected(error: Exception) -> Exception:
-    """Return what a command means that trains, where there is nothing to train with."""
-    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        hint = "'pip install torch'; reading a history and restoring arrays need none"
-        return UsageError("this command needs torch, which is not installed", hint=hint)
+    """Return what a command means that trains or draws, where there is nothing to do it with."""
+    if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES:
+        name, hint = _PACKAGES[error.name]
+        return UsageError(f"this command needs {name}, which is not installed", hint=hint)
     return error
 
 

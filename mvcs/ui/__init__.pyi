@@ -1,5 +1,6 @@
 from . import (
     bench,
+    bench_page,
     changes,
     checkouts,
     checks,
@@ -27,6 +28,7 @@ __all__ = [
     "Screen",
     "TerminalProgress",
     "bench",
+    "bench_page",
     "changes",
     "checkouts",
     "checks",

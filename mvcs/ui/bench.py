@@ -22,9 +22,25 @@ if TYPE_CHECKING:
         PaperReport,
         Result,
         Row,
+        RunResults,
         Speed,
     )
 
+RESULT_HEADS = (
+    "method",
+    "bound",
+    "CR-w",
+    "later",
+    "CR-all",
+    "kept",
+    "worst",
+    "mean",
+    "settings",
+    "encode",
+    "decode",
+    "s",
+)
+"""What `result_cells` returns."""
 _SIDE_BY_SIDE = 3
 _QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]
 
@@ -220,36 +236,28 @@ def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
 def compared(report: "ComparisonReport", screen: Screen) -> list[str]:
     """Return a table for each run of an output folder: a row for each method, bound and seed."""
     lines = [f"{printable(report.folder)}: {count(len(report.runs), 'run')}"]
-    heads = [
-        "method",
-        "bound",
-        "CR-w",
-        "later",
-        "CR-all",
-        "kept",
-        "worst",
-        "mean",
-        "settings",
-        "encode",
-        "decode",
-        "s",
-    ]
     for run in report.runs:
-        judge = run.run["judge"]
-        by = judge.get("task") or judge.get("eval")
-        steps = run.run["steps"]
-        lines += [
-            "",
-            f"{printable(run.run['source'])}, {count(len(steps), 'checkpoint')}, judged by {printable(by)}",
-        ]
+        lines += ["", run_about(run)]
         lines += table(
-            [heads, *map(_result, run.results)], "<>>>>>>>>>>>", screen, optional=(9, 10, 8, 11, 3)
+            [RESULT_HEADS, *map(result_cells, run.results)],
+            "<>>>>>>>>>>>",
+            screen,
+            optional=(9, 10, 8, 11, 3),
         )
         lines += [f"{printable(name)} is skipped: {printable(why)}" for name, why in run.skipped.items()]
     return lines
 
 
-def _result(one: "Result") -> list[str]:
+def run_about(run: "RunResults") -> str:
+    """Return what was compared."""
+    judge = run.run["judge"]
+    by = judge.get("task") or judge.get("eval")
+    many = count(len(run.run["steps"]), "checkpoint")
+    return f"{printable(run.run['source'])}, {many}, judged by {printable(by)}"
+
+
+def result_cells(one: "Result") -> list[str]:
+    """Return what a method cost and lost on a run."""
     return [
         one.method,
         "-" if one.bound is None else f"{one.bound:g}",

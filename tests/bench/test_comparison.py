@@ -1,6 +1,7 @@
 """Methods on a run of one's own: what a ledger holds, what a killed comparison continues, what is refused."""
 
 import itertools
+import json
 import sys
 
 import numpy as np
@@ -131,6 +132,22 @@ def test_another_run_gets_results_of_its_own(recorded, tmp_path):
     other = RecordedRun.of_folder(saved(tmp_path / "other", states(3)))
     runs = compared(other, tmp_path / "out").runs
     assert sorted(len(run.results[0].records) for run in runs) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "continued"), [("qd:4-8", [0, 1, 2, 3]), ("mvcs-exact", [0, 1, 2, 3]), ("zstd-3", [3])]
+)
+def test_restoring_takes_the_payloads_that_a_checkpoint_continues(recorded, tmp_path, name, continued):
+    result = only(compared(recorded, tmp_path / "out", name))
+    assert result.restore[-1] == pytest.approx(sum(result.records[place].decode for place in continued))
+
+
+def test_a_restored_state_may_be_infinitely_worse(recorded, tmp_path):
+    compared(recorded, tmp_path / "out", "qd:4-8")
+    (path,) = (tmp_path / "out").rglob("step_000000040.json")
+    row = json.loads(path.read_text())
+    path.write_text(json.dumps(row | {"verify": row["verify"] | {"degradation": "inf"}}))
+    assert only(ComparisonReport.of(tmp_path / "out")).worst == float("inf")
 
 
 def test_fixed_settings_are_not_searched(recorded, tmp_path):

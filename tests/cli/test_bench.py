@@ -1,6 +1,9 @@
 """`mvcs bench` as a user types it."""
 
+import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -8,6 +11,7 @@ from mvcs.bench.runs.run_maker import make_run
 from mvcs.cli.commands.bench import bounded
 from mvcs.commits.request import Mechanisms
 from mvcs.progress import SILENT
+from tests.bench.ledgers import NAMES, write_ledger
 from tests.bench.runs import contents, tiny_cnn, write_encoder, write_pictures
 from tests.cli.conftest import Console
 
@@ -153,3 +157,28 @@ def test_paper_prints_published_beside_measured(small, monkeypatch):
 def test_paper_refuses_an_unknown_experiment(small):
     words = ("bench", "paper", "fig12", "run", "--task", "gpt", "--out", "papers")
     assert "fig11" in small(*words, "--json", code=2).error["hint"]
+
+
+def test_report_makes_a_page_of_what_was_measured(console):
+    write_ledger(console.folder / "out", NAMES[:2])
+    text = console("bench", "report", "out", "-o", "site/page").out
+    assert "report.html" in text
+    page = (console.folder / "site/page/report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    (run,) = json.loads((console.folder / "site/page/report.json").read_text())["runs"]
+    assert {one["method"] for one in run["results"]} == set(NAMES[:2])
+
+
+def test_report_says_where_there_is_nothing_to_report(console):
+    assert "mvcs bench run" in console("bench", "report", ".", "--json", code=3).error["hint"]
+
+
+@pytest.mark.parametrize("package", ["altair", "vl_convert"])
+def test_report_without_its_packages_writes_the_numbers(console, package):
+    write_ledger(console.folder / "out", NAMES[:1], checkpoints=1)
+    program = f"import sys; sys.modules[{package!r}] = None; from mvcs.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "bench", "report", str(console.folder / "out")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'mvcs[report]'" in done.stderr
+    assert (console.folder / "out/report.json").exists()

@@ -35,6 +35,7 @@ class CNR(Method):
         "rows of all weights, not of embedding tables alone; no differences, which are for recommendation"
         " models (SoCC 2024, A.2); low end and scale are rounded to float16 before the codes are chosen"
     )
+    chain = "none"
     axes: ClassVar = {
         "bins": (8, 16, 32, 64, 128, 256),
         "steps": (10, 25, 50, 100),

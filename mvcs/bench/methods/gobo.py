@@ -33,6 +33,7 @@ class GOBO(Method):
         "in training as well as after it; embeddings have centroids of their own number (table 12); sums over"
         " sorted values give the centroids of the same rounds; positions of outliers have 32 bits"
     )
+    chain = "none"
     axes: ClassVar = {"bins": (8, 16, 32, 64, 128, 256), "embedding_bins": (16, 32)}
 
     def code(

@@ -68,6 +68,7 @@ class Method(ABC):
             name; "seed", a number for what is drawn.
         tasks: the recorded runs that it is for, by their tasks; empty for all.
         restores: kinds of moments that it codes as well; the others are kept exactly.
+        chain: payloads that restoring a checkpoint takes beside its own: "all" before, the "first" or "none".
     """
 
     name: str
@@ -81,6 +82,7 @@ class Method(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     tasks: ClassVar[frozenset[str]] = frozenset()
     restores: ClassVar[frozenset[str]] = frozenset()
+    chain: str = "all"
 
     @property
     def missing(self) -> str:

@@ -57,6 +57,7 @@ class Reference(Method):
         """Name it; `alone` is needed where `coder` is near."""
         self.name, self.paper, self.differs, self.package = name, paper, differs, package
         self._coders = (alone or coder, coder)
+        self.chain = "all" if coder.near else "none"
 
     def code(
         self,
@@ -107,6 +108,7 @@ class Moonclip(Method):
     paper = "the library Moonclip, zstd -3"
     differs = "a payload is what the files have that a save writes or changes, their padding in"
     package = "moonclip"
+    chain = "first"
 
     def code(
         self,

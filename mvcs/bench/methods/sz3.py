@@ -24,6 +24,7 @@ class SZ3(Method):
     name = "sz3"
     paper = "SZ3 (its package pysz), relative bound on weights"
     package = "pysz"
+    chain = "none"
     axes: ClassVar = {"bound": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)}
 
     def code(
@@ -77,6 +78,7 @@ class SZ3Delta(SZ3):
     name = "sz3-delta"
     paper = "SZ3 (its package pysz), absolute bound on differences, closed loop"
     differs = "a tensor that the checkpoint before does not have moved from 0"
+    chain = "all"
     axes: ClassVar = {"bound": (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)}
 
     def bases(self, state: State | None, shapes: Shapes) -> Tensors:

@@ -52,6 +52,7 @@ class UltraDelta(Method):
         " fine-tunes, so for one the factor is an axis; how positions are stored is not said: gaps and codes,"
         " each in a Huffman code"
     )
+    chain = "first"
     axes: ClassVar = {
         "sparsity": (0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0),
         "bits": (2, 4, 8),

@@ -1,5 +1,6 @@
 """`mvcs bench`: training runs to measure on, encodings measured on them, and what a history costs."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -12,7 +13,7 @@ from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
 from mvcs.cli.options import Finite, QuantizerOptions, Whole, quantizer_options, quantizer_settings
 from mvcs.cli.session import Session
-from mvcs.ui import bench
+from mvcs.ui import bench, printable
 
 if TYPE_CHECKING:
     from mvcs.bench import Task
@@ -40,6 +41,10 @@ PAPER = """
 mvcs bench paper fig11 runs/gpt --task gpt --out papers
 mvcs bench paper table7 runs/gpt --task gpt --every 4 --out papers
 mvcs bench paper table8 runs/gpt --task gpt --values 100000000 --out papers
+"""
+REPORT = """
+mvcs bench report compared
+mvcs bench report compared -o site
 """
 _MECHANISMS = (
     "carried-momentum",
@@ -469,6 +474,37 @@ def paper(
         judge = TaskJudge(_held_out(task, made["data"]))
         report = run_experiment(name, recorded, judge, out, options, progress=progress)
     session.answer(report, bench.paper(report, session.screen))
+
+
+@declare(
+    "report", "make a page of what 'mvcs bench run' measured", example=REPORT, exits=(1, 3, 7), parent=command
+)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder to write to (default: OUT).",
+)
+def report(session: Session, folder: Path, *, output: Path | None) -> None:
+    """Write report.json and report.html from the results in OUT, as far as there are any.
+
+    The page is one file that loads nothing else, so it can be sent to a phone. It shows size against quality
+    and against speed, sizes over training, what states consist of, restore cost and chosen settings; each
+    chart has its numbers as a table. It needs the packages of 'mvcs[report]'; report.json needs none.
+    """
+    from mvcs.bench import ComparisonReport
+    from mvcs.local_files import replace_file
+
+    found = ComparisonReport.of(folder)
+    place = output or folder
+    place.mkdir(parents=True, exist_ok=True)
+    written = [place / "report.json", place / "report.html"]
+    replace_file(written[0], json.dumps(found.to_json(), indent=1).encode())
+    from mvcs.ui import bench_page
+
+    replace_file(written[1], bench_page.page(found).encode())
+    session.answer({"files": written}, [f"Wrote {printable(str(path))}" for path in written])
 
 
 @declare("methods", "list the methods that are compared", example="mvcs bench methods", parent=command)

@@ -1,0 +1,388 @@
+"""A page of what was compared: charts, each with its numbers as a table, in one file that loads nothing else.
+
+Names of methods, runs and settings are other people's text. In HTML they are escaped, and in the charts'
+JSON no `<` is left. The page's policy lets its own script run and no other, and nothing be loaded.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from html import escape
+from math import isfinite
+from statistics import median
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from mvcs.ui import charts
+from mvcs.ui.bench import RESULT_HEADS, result_cells, run_about
+from mvcs.ui.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.bench import ComparisonReport, Result, RunResults
+
+_MARKS = "●■▲◆▼✚"  # as `charts.SHAPES`
+_POINTS = 40  # checkpoints in a chart, at most
+_BARS = 16  # in a chart, at most
+_MEGA = 1e6
+_WEIGHTS, _REST = "weights", "rest"
+_SIZE = ("ratio", "CR-w")
+
+
+def page(report: "ComparisonReport") -> str:
+    """Return HTML.
+
+    Args:
+        report: what an output folder has.
+    """
+    methods = _coloured(report)
+    parts = [part for run in report.runs for part in _Run(run, methods).parts()]
+    script = charts.script()
+    allowed = b64encode(sha256(script.encode()).digest()).decode()
+    return _PAGE.substitute(content="\n".join(parts), script=script, allowed=allowed)
+
+
+def _coloured(report: "ComparisonReport") -> list[str]:
+    """Return the methods that get colours: those that keep a bound in the fewest bytes first."""
+    places = dict[str, tuple[bool, bool, int]]()
+    for run in report.runs:
+        for place, one in enumerate(sorted(run.results, key=lambda one: -one.weights)):
+            found = (one.bound is None, one.missed > 0, place)
+            places[_family(one)] = min(places.get(_family(one), found), found)
+    return sorted(places, key=places.__getitem__)[: len(charts.SHAPES)]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is shown of one run."""
+
+    run: "RunResults"
+    methods: Sequence[str]
+
+    def parts(self) -> Iterator[str]:
+        """Yield HTML."""
+        yield f"<h2>{_text(run_about(self.run))}</h2>"
+        yield from (f"<p>{self._answer(bound)}</p>" for bound in self._bounds)
+        for name, why in self.run.skipped.items():
+            yield f"<p>{_text(name)} was not measured: {_text(why)}</p>"
+        if not self._results:
+            return
+        cells = ((self._label(one), *result_cells(one)[1:]) for one in self._results)
+        yield _table(RESULT_HEADS, cells) + f"<p class=note>{_COLUMNS}</p>"
+        yield self._rate()
+        yield self._speed("encode")
+        yield self._speed("decode")
+        yield self._classes()
+        for bound in (*self._bounds, None):
+            found = [one for one in self._results if one.bound == bound]
+            if found:
+                named = "Fixed settings" if bound is None else f"At most {bound:.3%} worse"
+                yield f"<h3>{_trimmed(named)}: over training</h3>"
+                yield self._sizes(found)
+                yield self._restores(found)
+            if bound is not None:
+                yield from self._settings(found)
+
+    @property
+    def _results(self) -> "list[Result]":
+        return self.run.results
+
+    @cached_property
+    def _bounds(self) -> list[float]:
+        return sorted({one.bound for one in self._results if one.bound is not None})
+
+    @cached_property
+    def _shown(self) -> dict[int, int]:
+        """Steps that charts show, and how many checkpoints there are up to each."""
+        steps = sorted({record.step for one in self._results for record in one.records})
+        shown = min(len(steps), _POINTS)
+        places = [place * (len(steps) - 1) // max(shown - 1, 1) for place in range(shown)]
+        return {steps[place]: place + 1 for place in places}
+
+    def _label(self, one: "Result") -> str:
+        """Return what a result is called: its bound, seed and version where those of others differ."""
+        label, others = printable(one.method), self._results
+        if one.bound is not None and len(self._bounds) > 1:
+            label += _trimmed(f" {one.bound:.3%}")
+        if len({other.seed for other in others}) > 1:
+            label += f" seed {one.seed}"
+        if len({other.version for other in others if other.method == one.method}) > 1:
+            label += f" v{one.version}"
+        return label
+
+    def _look(self, one: "Result") -> dict[str, Any]:
+        """Return how a result is drawn."""
+        family = _family(one)
+        method = family if family in self.methods else charts.OTHERS
+        return {"label": self._label(one), "method": method, "fixed": one.bound is None}
+
+    def _key(self, results: "Iterable[Result]") -> str:
+        """Return what colours and shapes of methods mean."""
+        shown = {self._look(one)["method"] for one in results}
+        marks = [(_MARKS[place], f"m{place}", name) for place, name in enumerate(self.methods)]
+        return _key(mark for mark in (*marks, ("●", "other", charts.OTHERS)) if mark[-1] in shown)
+
+    def _answer(self, bound: float) -> str:
+        """Return which method takes the fewest bytes within a bound, and what it costs."""
+        limit = _trimmed(f"{bound:.3%}")
+        kept = [one for one in self._results if one.bound == bound and not one.missed]
+        if not kept:
+            return f"Nothing kept the bound of {limit} at every checkpoint."
+        best = max(kept, key=lambda one: one.weights)
+        return (
+            f"At most {limit} worse: <strong>{_text(best.method)}</strong> takes the fewest bytes: weights"
+            f" are {best.weights:.1f} times smaller, whole states {best.everything:.1f} times. On average a"
+            f" restored state is off by {best.mean:+.2%}. The last one takes {best.restore[-1]:.2g} s of the"
+            f" processor to restore, and finding settings {best.searched:.2g} s a checkpoint."
+        )
+
+    def _rate(self) -> str:
+        rows = [{**self._look(one), "lost": one.mean, "ratio": one.weights} for one in self._results]
+        rows = [row for row in rows if isfinite(row["lost"])]
+        lost = ("lost", "degradation of restored states")
+        cells = [(self._label(one), f"{one.mean:+.3%}", f"{one.weights:.2f}") for one in self._results]
+        return _figure(
+            "Size against quality",
+            "Higher is smaller, and further left is closer to the original; a dashed line is a bound. Hollow"
+            " marks are fixed settings, which were not searched: at the right edge they may be further off.",
+            charts.scatter(rows, self.methods, lost, _SIZE, limits=self._bounds or [0.01]),
+            self._key(self._results),
+            _table(("method", lost[1], _SIZE[1]), cells),
+        )
+
+    def _speed(self, what: str) -> str:
+        limit = max(self._bounds, default=0.0)
+        rows, best = list[dict[str, Any]](), 0.0
+        for one in sorted(self._results, key=lambda one: (-getattr(one, what), -one.weights)):
+            row = {**self._look(one), "speed": getattr(one, what), "ratio": one.weights}
+            rows.append(row | {"best": one.mean <= limit and one.weights > best})
+            best = max(best, one.weights if one.mean <= limit else 0.0)
+        speed = ("speed", f"speed to {what}, memcpy is 1")
+        return _figure(
+            f"Size against speed to {what}",
+            "Higher is smaller, and further right is quicker; the line joins what no other method exceeds in"
+            f" both, of those that are at most {_trimmed(f'{limit:.3%}')} worse on average.",
+            charts.scatter(rows, self.methods, speed, _SIZE),
+            self._key(self._results),
+            _table(
+                ("method", speed[1], _SIZE[1]),
+                ((row["label"], f"{row['speed']:.5f}", f"{row['ratio']:.2f}") for row in rows),
+            ),
+        )
+
+    def _classes(self) -> str:
+        results = sorted(self._results, key=lambda one: -one.everything)
+        found = [(self._label(one), _by_class(one)) for one in results]
+        totals = dict[str, float]()
+        for _, sizes in found:
+            for kind, megabytes in sizes.items():
+                totals[kind] = totals.get(kind, 0.0) + megabytes
+        kinds = sorted(totals.keys() - {_WEIGHTS, _REST}, key=totals.__getitem__, reverse=True)
+        classes = [_WEIGHTS, *kinds[: charts.CLASSES - 2], _REST]
+        cells = list[tuple[str, list[float]]]()
+        for label, sizes in found:
+            stored = [sizes.get(kind, 0.0) for kind in classes[:-1]]
+            cells.append((label, [*stored, sum(sizes.values()) - sum(stored)]))
+        rows = [
+            {"label": label, "class": classes[place], "size": value, "place": place}
+            for label, stored in cells[:_BARS]
+            for place, value in enumerate(stored)
+        ]
+        return _figure(
+            "Whole states by what is in them",
+            "What a checkpoint takes on average, the smallest first. Methods of papers code weights, and all"
+            " else is stored exactly; of mvcs's own commits moments are counted in the rest.",
+            charts.bars(rows, [label for label, _ in cells[:_BARS]], classes, "MB a checkpoint"),
+            _key(("■", f"k{place}", kind) for place, kind in enumerate(classes)),
+            _table(
+                ("MB a checkpoint", *classes),
+                ((label, *(f"{value:.3f}" for value in stored)) for label, stored in cells),
+            ),
+        )
+
+    def _sizes(self, results: "list[Result]") -> str:
+        return self._lines(
+            "Size over training",
+            "What the weights of each checkpoint take; the first has nothing before it.",
+            [(one, [record.stored / _MEGA for record in one.records]) for one in results],
+            "MB for weights",
+        )
+
+    def _restores(self, results: "list[Result]") -> str:
+        copied = [max(median(record.memcpy for record in one.records), 1e-9) for one in results]
+        return self._lines(
+            "Restore cost by depth",
+            "Seconds of the processor that a checkpoint takes with all payloads that it continues; of mvcs's"
+            " own commits, that a whole state takes. The table compares the last with memcpy of the weights.",
+            [(one, one.restore) for one in results],
+            "seconds",
+            last=[f"{one.restore[-1] / copy:.0f}" for one, copy in zip(results, copied, strict=True)],
+        )
+
+    def _settings(self, results: "list[Result]") -> Iterator[str]:
+        """Yield a chart for each axis that is the first of some methods."""
+        first = [next(iter(one.records[0].setting), "") for one in results]
+        for name in dict.fromkeys(filter(None, first)):
+            found = [
+                (one, [_value(record.setting.get(name)) for record in one.records])
+                for one, axis in zip(results, first, strict=True)
+                if axis == name
+            ]
+            yield self._lines(
+                f"Chosen settings: {printable(name)}",
+                "What the search chose at each checkpoint of the first thing that it varies.",
+                found,
+                printable(name),
+                values=sorted({value for _, values in found for value in values}, key=_finest, reverse=True),
+            )
+
+    def _lines(
+        self,
+        title: str,
+        sentence: str,
+        found: "Sequence[tuple[Result, Sequence[float] | Sequence[str]]]",
+        what: str,
+        *,
+        last: Sequence[str] = (),
+        values: Sequence[str] = (),
+    ) -> str:
+        """Return a line for each result: by depth where the table has a `last` column, else by step."""
+        rows, cells, shown = list[dict[str, Any]](), list[list[str]](), self._shown
+        for one, numbers in found:
+            known = dict(zip((record.step for record in one.records), numbers, strict=True))
+            cells.append([self._label(one), *(_value(known.get(step, "")) for step in shown)])
+            rows += [
+                {**self._look(one), "x": depth if last else step, "y": known[step]}
+                for step, depth in shown.items()
+                if step in known
+            ]
+        heads = [what, *map(str, shown.values() if last else shown)]
+        if last:
+            heads, cells = [*heads, "/ memcpy"], [[*row, one] for row, one in zip(cells, last, strict=True)]
+        across = ("x", "checkpoints in the chain" if last else "step")
+        return _figure(
+            title,
+            sentence,
+            charts.lines(rows, self.methods, across, ("y", what), values=values),
+            self._key(one for one, _ in found),
+            _table(heads, cells),
+        )
+
+
+def _family(result: "Result") -> str:
+    """Return the method of a fixed setting, too."""
+    return printable(result.method.partition(":")[0])
+
+
+def _by_class(result: "Result") -> dict[str, float]:
+    """Return MB a checkpoint by class."""
+    found = dict[str, float]()
+    for record in result.records:
+        for kind, stored in record.by_class.items():
+            name = printable(kind)
+            found[name] = found.get(name, 0.0) + stored / len(result.records) / _MEGA
+    return found
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else printable(str(value))
+
+
+def _finest(value: str) -> tuple[bool, float, str]:
+    try:
+        return True, float(value), ""
+    except ValueError:
+        return False, 0.0, value
+
+
+def _trimmed(text: str) -> str:
+    """Return a percentage without zeros that say nothing."""
+    whole, percent, rest = text.partition("%")
+    return (whole.rstrip("0").rstrip(".") if "." in whole else whole) + percent + rest
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _key(marks: Iterable[tuple[str, str, str]]) -> str:
+    found = (
+        f'<span><b style="color:var(--{colour})">{sign}</b> {_text(name)}</span>'
+        for sign, colour, name in marks
+    )
+    return f"<p class=key>{''.join(found)}</p>"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{_text(one)}" for one in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}' for cell in row)}" for row in rows)
+    return f"<div class=wide><table><thead><tr>{head}<tbody>{body}</table></div>"
+
+
+def _figure(title: str, sentence: str, spec: charts.Spec, key: str, table: str) -> str:
+    drawn = json.dumps(spec, allow_nan=False).replace("<", "\\u003c")
+    return (
+        f"<figure><h4>{_text(title)}</h4><figcaption>{_text(sentence)}</figcaption>"
+        f'<div class=chart><script type="application/json">{drawn}</script></div>{key}'
+        f"<details><summary>The numbers</summary>{table}</details></figure>"
+    )
+
+
+_COLUMNS = (
+    "CR-w: bytes of weights over bytes stored for them; later: without the first checkpoint; CR-all: the same"
+    " of whole states. kept: share of checkpoints within the bound on a second sample; worst: the largest"
+    " degradation there; mean: that on a third sample. settings: evaluated a checkpoint; encode and decode:"
+    " speed, memcpy is 1; s: seconds of the processor a checkpoint, the search included."
+)
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; script-src 'sha256-$allowed'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Methods of compression compared</title>
+<style>
+:root {
+  --paper: #fff; --ink: #1d2327; --faint: #646c72; --other: #a8afb4; --line: #e3e6e8;
+  --m0: #0e35c0; --m1: #ee3a10; --m2: #378074; --m3: #880075; --m4: #4e3c06; --m5: #1f90ff;
+  --k0: #173f5f; --k1: #3c7ca8; --k2: #79add0; --k3: #b3d0e4; --k4: #c4c8cb;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14181b; --ink: #e4e7e9; --faint: #9ba4aa; --other: #666f75; --line: #2e353a;
+    --m0: #2b86ff; --m1: #e8722a; --m2: #37de70; --m3: #ce94e7; --m4: #f5f02a; --m5: #a7fcff;
+    --k0: #d4e8f6; --k1: #8cc0e4; --k2: #4f8fba; --k3: #2f607f; --k4: #545c62;
+  }
+}
+body { margin: 0 auto; max-width: 68rem; padding: 0 1rem 3rem; font: 16px/1.5 system-ui, sans-serif;
+  background: var(--paper); color: var(--ink); overflow-wrap: anywhere }
+h1 { font-size: 1.6rem } h2 { font-size: 1.25rem; margin-top: 2.5rem } h3 { margin-top: 2.5rem }
+h4 { margin: 0; font-size: 1.05rem }
+figure { margin: 2rem 0 }
+figcaption, .note { font-size: .9rem; margin: .3rem 0 .8rem }
+.note, summary { color: var(--faint) }
+.chart { width: 100%; min-height: 3rem }
+.chart svg { display: block; max-width: 100% }
+.key { margin: .4rem 0; font-size: .9rem }
+.key span { margin-right: 1.2rem; display: inline-block }
+.wide { overflow: auto; max-height: 28rem; margin: .5rem 0 }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left; padding-left: 0; position: sticky; left: 0;
+  background: var(--paper) }
+#vg-tooltip-element { background: var(--paper); color: var(--ink); border: 1px solid var(--faint) }
+#vg-tooltip-element td.key { color: var(--faint); max-width: 12rem }
+</style>
+</head>
+<body>
+<h1>Methods of compression compared</h1>
+$content
+<noscript>The charts are drawn by a script in this page; the tables have the same numbers.</noscript>
+<script>$script</script>
+</body>
+</html>
+""")
