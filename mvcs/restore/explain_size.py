@@ -174,6 +174,11 @@ def _others(found: Recorded) -> Reason:
     return Cause.OTHERS, f"{told}, kept exactly: what can be made again is best left out of the state"
 
 
+def _gradients(found: Recorded) -> Reason:
+    told = f"{found.share(Role.GRADIENT)} gradients that no step of an optimizer has used"
+    return Cause.OTHERS, f"{told}, kept exactly: right behind a step there are none"
+
+
 def _metadata(found: Recorded) -> Reason:
     blobs = sum(row.raw_bytes for row in found.details.classes if row.name == "blobs")
     if 2 * blobs > found.parts[METADATA]:
@@ -243,6 +248,7 @@ _TOLD: Mapping[str, Callable[[Recorded], Reason]] = {
     Role.SMALL: small_tensors,
     Role.MOMENT: rounded_moments,
     EXACT_MOMENT: exact_moments,
+    Role.GRADIENT: _gradients,
     Role.OTHER: _others,
     METADATA: _metadata,
 }

@@ -98,6 +98,16 @@ def test_integers(repo: Repository) -> None:
     assert "integers and the like (seen), kept exactly" in found.told
 
 
+def test_gradients_that_no_step_has_used(repo: Repository) -> None:
+    state = {
+        "model": {"weight": normal(20, 20)},
+        "optimizer_gradients": {"optimizer": {"weight": normal(300, 500)}},
+    }
+    found = of(repo, state, step_size=0.5)
+    assert found.cause == "others"
+    assert "gradients that no step of an optimizer has used" in found.told
+
+
 def test_texts(repo: Repository) -> None:
     found = of(repo, {"weight": normal(20, 20), "text": NUMBERS.bytes(200_000)})
     assert (found.cause, "texts or files kept byte for byte" in found.told) == ("blobs", True)
