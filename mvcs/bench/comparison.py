@@ -80,7 +80,7 @@ def compare(
     series.begin()
     progress.start(f"measuring {name}", len(run.readers), "checkpoints")
     with one_thread(terms.seed):
-        work = _Comparison(judge, method, ledger, terms, None if fixed is None else method.fixed[fixed])
+        work = Comparison(judge, method, ledger, terms, None if fixed is None else method.fixed[fixed])
         for read in run.readers.values():
             progress.note(f"{name}, {_told(work.advance(series, read()))}")
             progress.advance(1)
@@ -157,8 +157,12 @@ class _Rest:
         return found
 
 
-class _Comparison:
-    """One method on its way through a run."""
+class Comparison:
+    """One method on its way through a run.
+
+    Attributes:
+        state: what decoding the payloads so far gave.
+    """
 
     def __init__(
         self, judge: Judge, method: Method, ledger: Ledger, terms: Terms, fixed: Setting | None
@@ -170,23 +174,33 @@ class _Comparison:
         self._originals = Originals(judge, ledger)
         self._rest = _Rest(ledger)
         self._bound = Bound(terms.max_degradation)
-        self._state: State | None = None
+        self.state: State | None = None
         self._digest = ""
         self._last: Setting | None = None
 
     def advance(self, series: Series, recorded: RecordedState) -> Record:
         """Measure a checkpoint, unless the ledger has it; the next one continues its payload."""
-        known = series.find(recorded.step, self._digest)
         rest = self._rest.stored(recorded)
-        if known is not None:
-            record, payload = known
-            self._state = self._method.decode(payload, self._state)[1]
-        else:
-            record, payload, self._state = self._measured(recorded, rest)
+        record = self.follow(series, recorded.step)
+        if record is None:
+            record, payload, self.state = self._measured(recorded, rest)
             series.add(record, payload)
+            self._follow(record)
+        return record
+
+    def follow(self, series: Series, step: int) -> Record | None:
+        """Continue from the record of a checkpoint; None where the ledger has none that continues this."""
+        known = series.find(step, self._digest)
+        if known is None:
+            return None
+        record, payload = known
+        self.state = self._method.decode(payload, self.state)[1]
+        self._follow(record)
+        return record
+
+    def _follow(self, record: Record) -> None:
         self._digest = record.payload
         self._last = record.setting if record.kept else self._last
-        return record
 
     def _measured(self, recorded: RecordedState, rest: Mapping[str, int]) -> tuple[Record, bytes, State]:
         took = _Took()
@@ -196,7 +210,7 @@ class _Comparison:
         with took.timing("memcpy"):
             source.copy()
         with took.timing("decode"):
-            tensors, state = self._method.decode(found.payload, self._state)
+            tensors, state = self._method.decode(found.payload, self.state)
         verify, report = (
             self._originals.judged(recorded, recorded.state(tensors), sample, self._bound)
             for sample in SAMPLES[1:]
@@ -234,11 +248,11 @@ class _Comparison:
 
         def stored(setting: Setting) -> int:
             with took.timing("encode", str(setting)):
-                payloads[str(setting)] = method.payload(tensors, self._state, setting, **needs)
+                payloads[str(setting)] = method.payload(tensors, self.state, setting, **needs)
             return len(payloads[str(setting)])
 
         def judge(setting: Setting) -> Verdict:
-            restored, _ = method.decode(payloads[str(setting)], self._state)
+            restored, _ = method.decode(payloads[str(setting)], self.state)
             baseline = self._originals.baseline(recorded, "search")
             with self._judge.evaluation(recorded.state(restored), "search") as measured:
                 return PairedCheck(self._bound).judge(measured, baseline, self._bound.epsilon(0), whole=True)

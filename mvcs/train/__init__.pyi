@@ -3,6 +3,7 @@ from .evaluation.call_evaluate import called
 from .evaluation.evaluator import Evaluator
 from .probing import Probe, ProbeEvery, probe, probe_commit
 from .saving.report import Failure, Resumed, Timings
+from .sensitivity import Sensitivity
 from .state.stateful import Stateful
 from .tuning import Budget, Candidate, ChosenStep, TuneReport, tune_files
 
@@ -16,6 +17,7 @@ __all__ = [
     "Probe",
     "ProbeEvery",
     "Resumed",
+    "Sensitivity",
     "Stateful",
     "Timings",
     "TuneReport",

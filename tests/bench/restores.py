@@ -14,7 +14,6 @@ goes on where it was. One thread.
 """
 
 import argparse
-import dataclasses
 import json
 import math
 import pathlib
@@ -22,125 +21,24 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from mvcs import Repository
 from mvcs.bench.data.text import Corpus
-from mvcs.bench.history import committed_step, history_of, with_mechanisms
+from mvcs.bench.history import with_mechanisms
+from mvcs.bench.restarts import Commits, Noise, Restores
 from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.bench.runs.run_maker import load_recorded, one_thread, train_step
-from mvcs.bench.runs.tasks import Learner, Task, everything, samples_of
+from mvcs.bench.runs.tasks import Task, everything, samples_of
 from mvcs.bench.tasks.catalog import RECIPES, task_of
 from mvcs.bench.tasks.next_byte import GptTask
 from mvcs.commits import Mechanisms
-from mvcs.train import Checkpointer
 from tests.bench import results
 
 BRANCH, RESULT = "restored", "result.json"
-
-
-class Restores(Protocol):
-    """How the state of an arm is committed and replaced."""
-
-    def commit(self, learner: Learner, done: int) -> None:
-        """Take in the state after so many steps; called again after a run was killed there."""
-
-    def restore(self, learner: Learner, done: int) -> None:
-        """Replace the state by what would be restored."""
-
-    def sizes(self) -> dict[str, object]:
-        """Return what the commits take."""
-
-
-class Noise:
-    """Restores exactly and moves every weight by one unit in the last place; commits nothing."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def commit(self, learner: Learner, done: int) -> None:
-        """Take nothing in: that exact commits give back every bit is tested elsewhere."""
-
-    def restore(self, learner: Learner, done: int) -> None:
-        """Move every weight up or down; with seed 0 leave them."""
-        if not self._seed:
-            return
-        learned = learner.extra.get("masters", learner.model)
-        assert isinstance(learned, torch.nn.Module)
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + done)
-        with torch.no_grad():
-            for parameter in learned.parameters():
-                away = torch.where(torch.rand(parameter.shape, generator=generator) < 0.5, -1.0, 1.0)
-                parameter.copy_(parameter.nextafter(away * math.inf))
-
-    def sizes(self) -> dict[str, object]:
-        """Return nothing."""
-        return {}
-
-
-class History:
-    """Restores the value layers of bounded commits, through the training hook."""
-
-    def __init__(
-        self, folder: pathlib.Path, first: int, options: dict[str, object], mechanisms: Mechanisms
-    ) -> None:
-        self._repository = with_mechanisms(folder, mechanisms)
-        self._repository.config_set("retention.exact_layers", "0")
-        if BRANCH not in {branch.name for branch in self._repository.branches()} and self._repository.head():
-            self._repository.switch(BRANCH, create_from=f"step:{first}")
-        self._options = options
-        self._checkpointer: Checkpointer | None = None
-        self._spent: list[dict[str, float]] = []
-
-    def commit(self, learner: Learner, done: int) -> None:
-        """Commit through the hook, unless a killed run has."""
-        tip = self._repository.head()
-        if tip is not None and tip.step == done:
-            return
-        checkpointer = self._checkpointer or self._opened(learner)
-        checkpointer.save(done)
-        checkpointer.flush()
-        if checkpointer.failures:
-            raise SystemExit(str(checkpointer.failures[-1]))
-        self._spent.append(dataclasses.asdict(checkpointer.timings[-1]))
-        made = self._repository.head()
-        assert made is not None
-        print(
-            json.dumps({"step": done, "stored": made.stored_bytes, "degradation": made.degradation}),
-            flush=True,
-        )
-
-    def restore(self, learner: Learner, done: int) -> None:
-        """Resume from the commit just made, as a new process would."""
-        if self._checkpointer is not None:
-            self._checkpointer.close()
-        checkpointer = self._opened(learner)
-        checkpointer.resume()
-        restored = checkpointer.restored
-        if restored is None or not restored.lossy or restored.commit.step != done:
-            raise SystemExit(f"not restored from the value layer of step {done}: {restored}")
-
-    def sizes(self) -> dict[str, object]:
-        """Return the ratios of all commits from the first one on."""
-        commits = sorted(self._repository.log(), key=lambda commit: commit.step or 0)
-        steps = [committed_step(one.step or 0, self._repository.show(one.id), 0.0) for one in commits]
-        found = history_of(pathlib.Path(), None, steps).to_json()
-        told = ["weights", "weights_later", "everything", "everything_later"]
-        return {name: found[name] for name in told} | {
-            "commits": found["commits"],
-            "degradation": [one.degradation for one in commits],
-            "spent": self._spent,
-        }
-
-    def _opened(self, learner: Learner) -> Checkpointer:
-        extra = {"data": "drawn from seed and step", **learner.extra}
-        self._checkpointer = Checkpointer(
-            self._repository, learner.model, learner.optimizer, extra=extra, **self._options
-        )
-        return self._checkpointer
 
 
 class Arm:
@@ -314,8 +212,10 @@ def arm(task: Task, given: argparse.Namespace) -> Arm:
         "hysteresis": given.hysteresis,
     }
     mechanisms = Mechanisms.without(given.without)
-    history = History(folder / "repository", given.at[0], options, mechanisms)
-    return Arm(task, given.source, folder, given.at, history)
+    repository = with_mechanisms(folder / "repository", mechanisms)
+    if BRANCH not in {branch.name for branch in repository.branches()} and repository.head():
+        repository.switch(BRANCH, create_from=f"step:{given.at[0]}")
+    return Arm(task, given.source, folder, given.at, Commits(repository, options))
 
 
 if __name__ == "__main__":

@@ -40,10 +40,12 @@ class RecordedState:
     Attributes:
         step: after which it was saved.
         captured: its structure and leaves, which are read when they are asked for.
+        sensitivity: float32, by name, instead of `scores`; empty where gradients are not known.
     """
 
     step: int
     captured: Captured = field(repr=False)
+    sensitivity: Mapping[str, Floats] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of_file(cls, checkpoint: Checkpoint) -> "RecordedState":
@@ -96,7 +98,9 @@ class RecordedState:
 
     @cached_property
     def scores(self) -> dict[str, Floats]:
-        """|m w| of each weight, with its first moment; nothing where a weight has none."""
+        """Sensitivity, or |m w| with the first moment, of each weight; nothing where a weight has none."""
+        if self.sensitivity:
+            return {name: self.sensitivity[name] for name in self._weights if name in self.sensitivity}
         kind = next(
             (kind for kind in _GRADIENTS if self._moments.get(kind, {}).keys() == self._weights.keys()), ""
         )

@@ -180,7 +180,7 @@ class Run:
             **self._learner.state_dict(),
         }
         path = self._folder / f"step_{step:06d}.pt"
-        _write(state, path)
+        write_checkpoint(state, path)
         told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         progress.note(f"step {step} of {self._plan.steps}: {told}")
         return MadeCheckpoint(step, path.name, metrics)
@@ -202,8 +202,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _write(state: object, path: Path) -> None:
-    """Write a file in full or not at all."""
+def write_checkpoint(state: object, path: Path) -> None:
+    """Write a checkpoint file in full or not at all.
+
+    Raises:
+        StorageError: the disk refused it.
+    """
     part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,6 +41,7 @@ PAPER = """
 mvcs bench paper fig11 runs/gpt --task gpt --out papers
 mvcs bench paper table7 runs/gpt --task gpt --every 4 --out papers
 mvcs bench paper table8 runs/gpt --task gpt --values 100000000 --out papers
+mvcs bench paper table5 --task gpt --restores 10 --methods lattice,inshrinkerator --out papers
 """
 REPORT = """
 mvcs bench report compared
@@ -418,12 +419,16 @@ class _Experiment(TypedDict):
     seed: int
     evaluations: int | None
     values: int
+    steps: int
+    restores: tuple[int, ...]
+    seeds: int
+    methods: str | None
     data: Path | None
 
 
 @declare("paper", "repeat an experiment of a paper", example=PAPER, exits=(1, 3, 4, 5, 7), parent=command)
 @click.argument("name")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="[DIR]", required=False)
 @click.option(
     "--task",
     type=click.Choice(tuple(RECIPES)),
@@ -450,13 +455,28 @@ class _Experiment(TypedDict):
     default=5_000_000,
     help="For table8: how many values are sorted and clustered (default 5000000).",
 )
+@click.option("--steps", type=Whole(1), default=800, help="For table5: of training (default 800).")
+@click.option(
+    "--restores",
+    type=Whole(1),
+    multiple=True,
+    default=(10,),
+    help="For table5: how often arms are restored, at most once a checkpoint, of which there are 20"
+    " (default 10). May be repeated.",
+)
+@click.option("--seeds", type=Whole(1), default=1, help="For table5: arms of each kind (default 1).")
+@click.option(
+    "--methods",
+    metavar="LIST",
+    help="For table5: names with commas between them (default: cnr,uniform,inshrinkerator,lattice,excp).",
+)
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     help="What the run has not seen, as for 'mvcs bench bounded'.",
 )
 def paper(
-    session: Session, name: str, folder: Path, *, task: str, out: Path, **made: Unpack[_Experiment]
+    session: Session, name: str, folder: Path | None, *, task: str, out: Path, **made: Unpack[_Experiment]
 ) -> None:
     """Repeat an experiment of a paper on the checkpoints in DIR, and print its figures beside the paper's.
 
@@ -464,12 +484,23 @@ def paper(
     table8, speeds of quantiles and clustering. Of QD-Compressor (TPDS 2023): qd1, one range or many, and
     differences before or after codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd10, seconds.
 
+    table5 of SoCC 2024 needs no DIR. It trains from the start, with restores through each method and without.
+
     Results are written after every checkpoint: a killed command continues where it was.
     """
-    from mvcs.bench import Options, RecordedRun, TaskJudge, run_experiment
+    from mvcs.bench import Options, RecordedRun, TaskJudge, names_of, run_experiment
 
-    recorded = RecordedRun.of_folder(folder, made["every"] or 1)
-    options = Options(made["seed"], made["evaluations"], made["values"])
+    recorded = None if folder is None else RecordedRun.of_folder(folder, made["every"] or 1)
+    methods = Options.methods if made["methods"] is None else names_of(made["methods"])
+    options = Options(
+        made["seed"],
+        made["evaluations"],
+        made["values"],
+        made["steps"],
+        tuple(dict.fromkeys(made["restores"])),
+        made["seeds"],
+        methods,
+    )
     with session.working() as progress:
         judge = TaskJudge(_held_out(task, made["data"]))
         report = run_experiment(name, recorded, judge, out, options, progress=progress)
