@@ -210,7 +210,7 @@ class _Tuning:
                 self.judge.searching,
                 bound,
                 moments=MomentsConfig.named(_MOMENTS),
-                budget=Budget(self.terms.evaluations or Budget.evaluations),
+                budget=Budget(self.terms.evaluations),
             )
             tuned.commit(self.repository, f"step {recorded.step}", step=recorded.step)
             made = self.repository.resolve("HEAD")

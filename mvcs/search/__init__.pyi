@@ -13,7 +13,7 @@ from .evaluation import (
     is_zero,
 )
 from .settings import SEARCH_DEFAULTS, SearchSettings
-from .step_search import Attempt, LatticeChoice, LatticeOutcome, LatticeSearch, StepCost, Tested, error_of
+from .step_search import Attempt, LatticeChoice, LatticeOutcome, LatticeSearch, StepCost, error_of
 
 __all__ = [
     "METRIC",
@@ -35,7 +35,6 @@ __all__ = [
     "SamplingNoise",
     "SearchSettings",
     "StepCost",
-    "Tested",
     "Verdict",
     "as_batches",
     "as_number",

@@ -1,7 +1,7 @@
 """What chooses how the commits of a run are bounded, by the options it was given."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -51,8 +51,8 @@ _MEASURING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotat
 
 Method = Literal["lattice", "inshrinkerator"]
 
-_CUBE: Final = ConfigurationCube(AXES, METRICS)
-_FINEST: Final = _CUBE.at(_CUBE.top)
+CUBE: Final = ConfigurationCube(AXES, METRICS)
+FINEST: Final = CUBE.at(CUBE.top)
 
 
 def chooser_of(
@@ -191,6 +191,13 @@ def _inshrinkerator(
     return InshrinkeratorChooser(evaluators[MODEL], model, optimizer, moments=moments, every=every, **limits)
 
 
+def start_search(search: ConfigurationSearch, trial: TableTrial, metrics: Sequence[str] = METRICS) -> None:
+    """Let weights with embeddings have an axis for them, and a search begin at the parent's setting."""
+    search.cube = ConfigurationCube(EMBEDDING_AXES if trial.has_embeddings else AXES, metrics)
+    if search.last is None and trial.before is not None:
+        search.last = setting_of(trial.before)
+
+
 class InshrinkeratorChooser(Chooser):
     """Chooses settings of k-means for each commit of a run.
 
@@ -224,7 +231,7 @@ class InshrinkeratorChooser(Chooser):
     ) -> None:
         self._moments, self._every = moments, every
         super().__init__(
-            self._config(_FINEST, {}),
+            self._config(FINEST, {}),
             {MODEL: evaluator},
             measure=measure,
             evaluations=evaluations,
@@ -242,7 +249,7 @@ class InshrinkeratorChooser(Chooser):
             one.close()
 
     def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
-        self._search = ConfigurationSearch(_CUBE, evaluations)
+        self._search = ConfigurationSearch(CUBE, evaluations)
 
     def _chosen(self, step: int, state: Mapping[str, Any], trials: Trials) -> Choice:
         scores: dict[str, NDArray[np.float32]] = {}
@@ -254,7 +261,7 @@ class InshrinkeratorChooser(Chooser):
         self._moments = bounded_moments(self._moments, epsilon)
         parts = {path: one.name for one in (model, *others) for path in one.tensors}
         trial = trials.table_trial(state, scores, parts)
-        self._start(trial)
+        start_search(self._search, trial)
         beside = [(other, other.evaluator.baseline(step, other.own)) for other in others]
 
         def search(baseline: Baseline) -> ConfigurationOutcome:
@@ -273,7 +280,7 @@ class InshrinkeratorChooser(Chooser):
 
             return self._search.run(stored, judge, self._budget(perf_counter(), baseline))
 
-        found = self._measured(model, step, search, lambda: trial.values(self._config(_FINEST, scores)))
+        found = self._measured(model, step, search, lambda: trial.values(self._config(FINEST, scores)))
         chosen = found.outcome.chosen if isinstance(found.outcome, ConfigurationOutcome) else None
         if chosen is None:
             return self._choice([found], None)
@@ -281,13 +288,6 @@ class InshrinkeratorChooser(Chooser):
         # What an unchecked commit takes, when there may be no scores.
         self._checked, self._checked_parts = self._config(chosen.setting, {}), parts
         return replace(choice, importance=scores, parts=parts)
-
-    def _start(self, trial: TableTrial) -> None:
-        """Let a model with embeddings have an axis for them, and a resumed run its last setting."""
-        search = self._search
-        search.cube = ConfigurationCube(EMBEDDING_AXES if trial.has_embeddings else AXES, METRICS)
-        if search.last is None and trial.before is not None:
-            search.last = setting_of(trial.before)
 
     def _config(self, setting: Setting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
         return config_of(setting, "sensitivity" if scores else "momentum", self._moments)

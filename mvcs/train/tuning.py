@@ -4,20 +4,21 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, get_args
 
 import torch
 
-from mvcs.checkpoint import Captured, rebuild_state, torch_tensor
-from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues
-from mvcs.errors import EvaluationError, UsageError
+from mvcs.checkpoint import Captured, CapturedLeaf, rebuild_state, torch_tensor
+from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues, TableTrial
+from mvcs.errors import EvaluationError, UsageError, one_of
+from mvcs.inshrinkerator import METRICS, ConfigurationSearch, Setting, config_of, setting_of
 from mvcs.objects import NOT_EVALUATED, ObjectId
 from mvcs.objects import Path as Place
 from mvcs.progress import SILENT, Progress
-from mvcs.quantize import LatticeConfig, MomentsConfig, step_value
+from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig, QuantizerConfig, step_value
 from mvcs.reports import CommitInfo, Report
 from mvcs.repository import Repository
 from mvcs.search import (
@@ -29,21 +30,21 @@ from mvcs.search import (
     Evaluation,
     ForgottenGoal,
     LatticeChoice,
-    LatticeOutcome,
     LatticeSearch,
     Measured,
     PairedCheck,
-    Tested,
     Verdict,
     check_repeatable,
 )
-from mvcs.train.choice.search import Steps, bounded_moments, evaluation_of, small_step
+from mvcs.train.choice.search import Outcome, Steps, bounded_moments, evaluation_of, small_step
+from mvcs.train.choosers import CUBE, FINEST, Method, start_search
 from mvcs.train.evaluation.call_evaluate import Batches, called
 from mvcs.train.evaluation.evaluator import blindness
 from mvcs.train.evaluation.live_tensors import OtherWeights
 from mvcs.train.state import rng
 
 _GROUPS = 8  # keys of files that are looked at one by one
+_MOMENTUM = "momentum"  # stands for sensitivity in files
 EvaluateState = Callable[[Any], Measured]
 
 
@@ -52,7 +53,7 @@ class Candidate(Report):
     """Settings that were evaluated.
 
     Attributes:
-        steps: the step of each layer type.
+        steps: the step of each layer type; empty for another method.
         hysteresis: how many steps beyond half of one a weight keeps the parent's code.
         stored_bytes: about what the weights' codes would take in a pack.
         degradation: how much worse than the original it is; positive is worse.
@@ -60,6 +61,8 @@ class Candidate(Report):
         batches: how many were evaluated.
         accepted: whether it keeps the bound.
         reason: the decision in words.
+        setting: for "inshrinkerator" its bins, prune, protect and metric, in models with embeddings
+            embedding_bins; empty for a lattice.
     """
 
     steps: dict[str, float]
@@ -70,6 +73,7 @@ class Candidate(Report):
     batches: int
     accepted: bool
     reason: str
+    setting: Setting = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,17 +107,19 @@ class TuneReport(Report):
         bound: the degradation accepted.
         baseline: the metric of the files as they are.
         raw_bytes: bytes of everything in the files.
-        weights_bytes: those of the weights whose steps are searched.
+        weights_bytes: those of the weights whose settings are searched.
         candidates: what was evaluated, in order.
-        chosen: steps by layer type; empty where no candidate kept the bound.
-        hysteresis: of the chosen steps; None where there are none.
+        chosen: steps by layer type; empty where no candidate kept the bound, and for another method.
+        hysteresis: of what was chosen; None where nothing was.
         stored_bytes: what the commit takes, or would take, without its exact layer; None if not known.
-        degradation: of what was chosen.
+        degradation: of what was chosen; None where nothing was.
         standard_error: of the degradation.
         evaluations: what it took, the baseline included, in evaluations of the whole sample.
         seconds: how long it took.
         commit: the commit that was made of it.
         doubt: why the evaluation may measure nothing, or be better the other way; None for no doubt.
+        method: "lattice" or "inshrinkerator".
+        setting: of "inshrinkerator": what was chosen, as in a candidate.
     """
 
     files: list[str]
@@ -132,74 +138,93 @@ class TuneReport(Report):
     seconds: float
     commit: CommitInfo | None = None
     doubt: str | None = None
+    method: Method = "lattice"
+    setting: Setting = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What a search found: its outcome, what it tested, and the settings of what it chose."""
+
+    outcome: Outcome
+    candidates: list[Candidate]
+    chosen: QuantizerConfig | None
 
 
 def report_of(
-    trial: LatticeTrial, outcome: LatticeOutcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
+    trial: LatticeTrial | TableTrial,
+    settings: QuantizerConfig,
+    found: _Searched,
+    evaluation: Evaluation,
+    *,
+    seconds: float,
+    doubt: str | None,
 ) -> TuneReport:
     """Return the report of a search.
 
     Args:
         trial: what was searched.
-        outcome: what the search found.
+        settings: those it began with.
+        found: what the search found.
         evaluation: what a commit would record of it.
         seconds: how long all of it took.
         doubt: what makes the evaluation suspicious.
     """
-    point = outcome.chosen.point if outcome.chosen else None
+    chosen = found.chosen
     return TuneReport(
         files=[entry.path for entry in trial.captured.files or ()],
         goal=evaluation.goal,
         bound=evaluation.bound,
         baseline=evaluation.baseline,
         raw_bytes=trial.captured.raw_bytes,
-        weights_bytes=sum(_raw_bytes(trial, kind) for kind in trial.kinds),
-        candidates=_candidates(outcome.tested),
-        chosen=_chosen(trial, point) if point else [],
-        hysteresis=point.hysteresis if point else None,
+        weights_bytes=sum(leaf.raw_bytes for leaf in _weights(trial, settings)),
+        candidates=found.candidates,
+        chosen=_chosen(trial, chosen) if isinstance(trial, LatticeTrial) and chosen else [],
+        hysteresis=chosen.hysteresis if chosen else None,
         stored_bytes=None,
         degradation=evaluation.degradation,
         standard_error=evaluation.standard_error,
         evaluations=evaluation.evaluations,
         seconds=seconds,
         doubt=doubt,
+        method="lattice" if isinstance(trial, LatticeTrial) else "inshrinkerator",
+        setting=_setting(chosen),
     )
 
 
-def _candidates(tested: Sequence[Tested]) -> list[Candidate]:
-    return [
-        Candidate(
-            steps={kind: step_value(step) for kind, step in found.point.steps.items()},
-            hysteresis=found.point.hysteresis,
-            stored_bytes=round(found.stored),
-            degradation=found.verdict.degradation,
-            standard_error=found.verdict.standard_error,
-            batches=found.verdict.batches,
-            accepted=found.verdict.accepted,
-            reason=found.verdict.reason,
-        )
-        for found in tested
-    ]
+def _candidate(config: QuantizerConfig, stored: float, verdict: Verdict) -> Candidate:
+    return Candidate(
+        steps={kind: step_value(step) for kind, step in config.steps},
+        hysteresis=config.hysteresis,
+        stored_bytes=round(stored),
+        degradation=verdict.degradation,
+        standard_error=verdict.standard_error,
+        batches=verdict.batches,
+        accepted=verdict.accepted,
+        reason=verdict.reason,
+        setting=_setting(config),
+    )
 
 
-def _chosen(trial: LatticeTrial, point: LatticeChoice) -> list[ChosenStep]:
-    tried = {kind: trial.tried(kind, step, point.hysteresis) for kind, step in point.steps.items()}
+def _setting(config: QuantizerConfig | None) -> Setting:
+    """Return what is searched of the settings of code tables, by the name of the score that commits use."""
+    return {**setting_of(config), "metric": config.metric} if isinstance(config, KMeansConfig) else {}
+
+
+def _chosen(trial: LatticeTrial, config: QuantizerConfig) -> list[ChosenStep]:
+    tried = {kind: trial.tried(kind, step, config.hysteresis) for kind, step in config.steps}
     parents = {kind: step_value(step) for kind, step in trial.parents.items()}
     return [
         ChosenStep(
             layer_type=kind,
-            step=step_value(point.steps[kind]),
+            step=step_value(step),
             parent=parents.get(kind),
-            raw_bytes=_raw_bytes(trial, kind),
-            stored_bytes=round(found.stored),
-            relative_error=found.errors.relative,
+            raw_bytes=sum(leaf.raw_bytes for leaf in trial.kinds[kind]),
+            stored_bytes=round(tried[kind].stored),
+            relative_error=tried[kind].errors.relative,
         )
-        for kind, found in tried.items()
+        for kind, step in config.steps
     ]
-
-
-def _raw_bytes(trial: LatticeTrial, kind: str) -> int:
-    return sum(leaf.raw_bytes for leaf in trial.kinds[kind])
 
 
 @dataclass(frozen=True)
@@ -207,16 +232,17 @@ class Budget:
     """What a search may cost.
 
     Attributes:
-        evaluations: candidates that are evaluated, at most.
+        evaluations: candidates that are evaluated, at most; None is 8 for a lattice, and as many as it takes
+            for "inshrinkerator".
         seconds: no further candidate is begun after so many; None for no limit.
     """
 
-    evaluations: int = SEARCH_DEFAULTS.evaluations
+    evaluations: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse a budget that allows nothing."""
-        if self.evaluations < 1:
+        if self.evaluations is not None and self.evaluations < 1:
             raise UsageError(
                 f"evaluations cannot be {self.evaluations}", hint="let 1 or more candidates be evaluated"
             )
@@ -235,7 +261,7 @@ class Tuned:
     """
 
     report: TuneReport
-    quantizer: LatticeConfig | None
+    quantizer: QuantizerConfig | None
     evaluation: Evaluation
     _paths: tuple[Path, ...]
     _tried: FilesTrial
@@ -283,6 +309,7 @@ def tune_files(
     evaluate: EvaluateState,
     bound: Bound,
     *,
+    method: Method = "lattice",
     moments: MomentsConfig | None = None,
     budget: Budget = Budget(),
     progress: Progress = SILENT,
@@ -296,6 +323,7 @@ def tune_files(
             name, returns a number, or yields (sum, count) for each batch; always of the same data in the same
             order. It may change what it is given.
         bound: the degradation accepted, and which way is better.
+        method: "lattice" searches the steps of layer types, "inshrinkerator" the settings of code tables.
         moments: what is kept of an optimizer's moments, in files that hold one; by default the optimizer and
             the bound decide.
         budget: what the search may cost.
@@ -303,56 +331,121 @@ def tune_files(
 
     Raises:
         FileFormatError: a file is not a checkpoint.
-        UsageError: the files hold no weights, or `evaluate` gives nothing to compare, or is random.
+        UsageError: the method is not known, the files hold no weights, or `evaluate` gives nothing to
+            compare, or is random.
         EvaluationError: `evaluate` raised an error.
     """
+    one_of("method", method, get_args(Method))
     began, epsilon = perf_counter(), bound.epsilon(0)
-    settings = LatticeConfig(
-        moments=bounded_moments(moments or MomentsConfig.auto(), epsilon),
-        small=small_step(LatticeConfig.small, epsilon),
-    )
+    settings = _settings(method, bounded_moments(moments or MomentsConfig.auto(), epsilon), epsilon)
     tried = repo.trial_files(paths, settings)
-    trial = _with_weights(tried.trial)
+    _require_weights(tried.trial, settings)
     judging = _Judging(evaluate, _FileStates(tried.captured), PairedCheck(bound), progress)
-    progress.start("evaluating", 2 + budget.evaluations, "evaluations")
+    most = budget.evaluations or SEARCH_DEFAULTS.evaluations
+    is_known = method == "lattice" or budget.evaluations is not None
+    progress.start("evaluating", 2 + most if is_known else None, "evaluations")
     baseline = judging.baseline()
-    is_zero, values = baseline.is_zero, trial.values(settings)
+    is_zero, values = baseline.is_zero, tried.trial.values(settings)
     blind = None if is_zero else judging.blindness(values, baseline, epsilon)
     unused = set() if is_zero or blind else judging.unused(values, baseline, epsilon)
     if unused:
         used = {path: "" for path in values if path not in unused}
         tried = repo.trial_files(paths, settings, used)
-        trial = _with_weights(tried.trial)
+        _require_weights(tried.trial, settings)
+    trial = tried.trial
 
-    def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
-        values = trial.values(trial.steps(point.steps, point.hysteresis))
-        return judging.judge(values, baseline, epsilon, whole=whole)
+    def judge(config: QuantizerConfig, *, whole: bool = False) -> Verdict:
+        return judging.judge(trial.values(config), baseline, epsilon, whole=whole)
 
     def is_spent() -> bool:
         is_late = budget.seconds is not None and perf_counter() - began >= budget.seconds
         return is_zero or blind is not None or is_late
 
-    search = LatticeSearch(most=budget.evaluations)
-    outcome = search.run([Attempt(Steps(trial), judge, epsilon, thorough=True)], is_spent)
+    if isinstance(trial, LatticeTrial):
+        found = _search_steps(trial, judge, is_spent, most, epsilon)
+    else:
+        found = _search_tables(trial, settings, judge, is_spent, budget.evaluations)
     progress.finish()
-    evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent, bound.goal)
-    point = outcome.chosen.point if outcome.chosen else None
-    quantizer = trial.steps(point.steps, point.hysteresis) if point else None
+    evaluation = evaluation_of(found.outcome, baseline, epsilon, judging.spent, bound.goal)
     seconds = perf_counter() - began
     doubts = NO_SHARE if is_zero else None, blind, ForgottenGoal(bound, "--goal {}").doubt(baseline)
     doubt = "; ".join(filter(None, doubts)) or None
-    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=doubt)
-    return Tuned(report, quantizer, evaluation, tuple(paths), tried, blind)
+    report = report_of(trial, settings, found, evaluation, seconds=seconds, doubt=doubt)
+    return Tuned(report, found.chosen, evaluation, tuple(paths), tried, blind)
 
 
-def _with_weights(trial: LatticeTrial) -> LatticeTrial:
-    if not trial.kinds:
+class _Judge(Protocol):
+    """Evaluates what settings would restore."""
+
+    def __call__(self, config: QuantizerConfig, *, whole: bool = False) -> Verdict: ...
+
+
+def _settings(method: Method, moments: MomentsConfig, epsilon: float) -> LatticeConfig | KMeansConfig:
+    """Return the settings that a search begins with: the finest of code tables."""
+    small = small_step(LatticeConfig.small, epsilon)
+    if method == "lattice":
+        return LatticeConfig(moments=moments, small=small)
+    return replace(config_of(FINEST, _MOMENTUM, moments), small=small)
+
+
+def _search_steps(
+    trial: LatticeTrial, judge: _Judge, is_spent: Callable[[], bool], most: int, epsilon: float
+) -> _Searched:
+    def config(point: LatticeChoice) -> LatticeConfig:
+        return trial.steps(point.steps, point.hysteresis)
+
+    def judge_point(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        return judge(config(point), whole=whole)
+
+    attempt = Attempt(Steps(trial), judge_point, epsilon, thorough=True)
+    found = LatticeSearch(most=most).run([attempt], is_spent)
+    chosen = config(found.chosen.point) if found.chosen else None
+    tested = [_candidate(config(one.point), one.stored, one.verdict) for one in found.tested]
+    return _Searched(found, tested, chosen)
+
+
+def _search_tables(
+    trial: TableTrial,
+    settings: QuantizerConfig,
+    judge: _Judge,
+    is_spent: Callable[[], bool],
+    most: int | None,
+) -> _Searched:
+    """Search near the parent's setting, else the whole cube; without first moments by magnitudes alone."""
+    metrics = METRICS if trial.has_scores(settings) else METRICS[:1]
+    score = METRICS[0] if len(metrics) == 1 else _MOMENTUM
+
+    def config(setting: Setting) -> KMeansConfig:
+        return replace(config_of(setting, score, settings.moments), small=settings.small)
+
+    def stored(setting: Setting) -> int:
+        return trial.stored(config(setting))
+
+    def judge_setting(setting: Setting) -> Verdict:
+        return judge(config(setting), whole=True)
+
+    search = ConfigurationSearch(CUBE, most)
+    start_search(search, trial, metrics)
+    found = search.run(stored, judge_setting, is_spent)
+    chosen = config(found.chosen.setting) if found.chosen else None
+    tested = [_candidate(config(one.setting), one.stored, one.verdict) for one in found.tested]
+    return _Searched(found, tested, chosen)
+
+
+def _weights(trial: LatticeTrial | TableTrial, settings: QuantizerConfig) -> list[CapturedLeaf]:
+    if isinstance(trial, TableTrial):
+        return trial.weights(settings)
+    return [leaf for leaves in trial.kinds.values() for leaf in leaves]
+
+
+def _require_weights(trial: LatticeTrial | TableTrial, settings: QuantizerConfig) -> None:
+    if not _weights(trial, settings):
         names = ", ".join(f"'{entry.path}'" for entry in trial.captured.files or ())
+        wanted = "steps" if isinstance(trial, LatticeTrial) else "tables"
         raise UsageError(
-            f"no weights to choose steps for in {names}",
+            f"no weights to choose {wanted} for in {names}",
             hint="weights are floating point of two and more dimensions; commit other files exactly",
         )
-    return trial
 
 
 @dataclass(frozen=True)

@@ -33,20 +33,23 @@ def tuned(report: "TuneReport", branch: str | None, screen: Screen) -> list[str]
 
 
 def _candidates(report: "TuneReport", screen: Screen) -> list[str]:
-    rows = [("candidate", "weights", "ratio", "hysteresis", "degradation", "batches", "accepted")]
+    names = list(report.candidates[0].setting) if report.candidates else []
+    rows = [
+        ("candidate", "weights", "ratio", *(names or ["hysteresis"]), "degradation", "batches", "accepted")
+    ]
     rows += [
         (
             str(index),
             size(found.stored_bytes),
             ratio(report.weights_bytes, found.stored_bytes),
-            number(found.hysteresis),
+            *([_value(found.setting[name]) for name in names] or [number(found.hysteresis)]),
             _measured(found),
             str(found.batches),
             "yes" if found.accepted else _refused(found, report.bound),
         )
         for index, found in enumerate(report.candidates, 1)
     ]
-    return table(rows, "<>>>>><", screen) if report.candidates else []
+    return table(rows, "<" + ">" * (len(rows[0]) - 2) + "<", screen) if report.candidates else []
 
 
 def _chosen(steps: "Sequence[ChosenStep]", screen: Screen) -> list[str]:
@@ -69,10 +72,16 @@ def _chosen(steps: "Sequence[ChosenStep]", screen: Screen) -> list[str]:
 def _outcome(report: "TuneReport", branch: str | None) -> list[str]:
     spent = f"{report.evaluations:.1f} evaluations of the whole sample, {report.seconds:.1f} s"
     commit = [] if report.commit is None else created(report.commit, branch)
-    if not report.chosen:
+    if report.degradation is None:
         why = "No candidate keeps the bound" if report.candidates else "Nothing was tried"
         return [f"{why}: {spent}", *commit]
-    return [f"Chosen with {spent}", *(commit or _uncommitted(report))]
+    setting = ", ".join(f"{name} {_value(value)}" for name, value in report.setting.items())
+    chosen = f"Chosen with {spent}" + (f": {setting}" if setting else "")
+    return [chosen, *(commit or _uncommitted(report))]
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def _uncommitted(report: "TuneReport") -> list[str]:

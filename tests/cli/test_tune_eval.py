@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mvcs.train.tuning import Budget
+from mvcs.search import SEARCH_DEFAULTS
 from tests.cli.conftest import Console
 
 JUDGES = """
@@ -230,6 +230,92 @@ def test_what_is_committed_is_what_was_evaluated(tuned, suffix):
     assert report["commit"]["stored_bytes"] < report["raw_bytes"] / 3
 
 
+TABLES = ("--method", "inshrinkerator", "--max-degradation", 0.03)
+
+
+def state_of(tuned, run, name):
+    return tuned.judges.digest(run.load(tuned.folder / name))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+def test_code_tables_are_committed_as_they_were_evaluated(tuned, suffix):
+    """Alone, then near the commit before; where the file holds first moments they are tried as scores."""
+    run, name = tuned.trained(suffix), f"m{suffix}"
+    run.train(200)
+    found = []
+    for message in ("first", "second"):
+        run.save(tuned.folder / name)
+        tuned.folder.joinpath("seen").write_text("")
+        report = tune(tuned, name, *TABLES, "--commit", "-m", message, "--json").json
+        settings = [one["setting"] for one in report["candidates"]]
+        chosen = settings.index(report["setting"])
+        best, committed = report["candidates"][chosen], tuned.json("show")["quantizer"]
+        assert best["accepted"]
+        sizes = [one["stored_bytes"] for one in report["candidates"] if one["accepted"]]
+        assert best["stored_bytes"] == min(sizes)
+        assert {field: committed[field] for field in report["setting"]} == report["setting"]
+        assert committed["protect_metric"] == ("momentum" if suffix == ".pt" else "magnitude")
+        assert report["commit"]["degradation"] == report["degradation"] == best["degradation"]
+        seen = (tuned.folder / "seen").read_text().split()
+        tuned("checkout", "HEAD", "-o", f"restored{suffix}", "--force")
+        assert state_of(tuned, run, f"restored{suffix}") == seen[4 + chosen] != seen[0]
+        assert seen[0] == state_of(tuned, run, name)
+        found.append(report)
+        run.train(20)
+    tried = {one["setting"]["metric"] for one in found[0]["candidates"]}
+    assert tried == {"magnitude", committed["protect_metric"]}
+    assert report["method"] == "inshrinkerator"
+    assert report["chosen"] == []
+    assert report["candidates"][0]["setting"] == found[0]["setting"]  # the parent's
+
+
+def test_code_tables_after_a_lossy_restore_are_evaluated_as_they_are_kept(tuned):
+    tuned("config", "retention.exact_layers", "0")
+    run = with_model(tuned)
+    tune(tuned, "m.pt", *TABLES, "--evaluations", 4, "--commit", "-m", "first")
+    tuned("checkout", "HEAD", "--force")
+    run.model.load_state_dict(run.load(tuned.folder / "m.pt")["model"])
+    run.train(2)
+    run.save(tuned.folder / "m.pt")
+    (tuned.folder / "seen").write_text("")
+    report = tune(tuned, "m.pt", *TABLES, "--evaluations", 4, "--commit", "-m", "second", "--json").json
+    assert report["commit"]["restored_from"]
+    chosen = [found["setting"] for found in report["candidates"]].index(report["setting"])
+    tuned("checkout", "HEAD", "-o", "restored.pt")
+    seen = (tuned.folder / "seen").read_text().split()
+    assert state_of(tuned, run, "restored.pt") == seen[4 + chosen]
+
+
+def test_what_code_tables_would_take_is_told_and_not_stored(tuned):
+    with_model(tuned)
+    found = tune(tuned, "m.pt", *TABLES, "--evaluations", 4)
+    assert "bins  prune  protect     metric" in found.out
+    assert ": bins " in found.out
+    assert "--commit -m MESSAGE makes it" in found.out
+    assert packs(tuned) == []
+    said = tune(tuned, "m.pt", *TABLES, "--evaluations", 4, "--json").json
+    made = tune(tuned, "m.pt", *TABLES, "--evaluations", 4, "--commit", "-m", "first", "--json").json
+    assert made["setting"] == said["setting"]
+    assert made["stored_bytes"] == pytest.approx(said["stored_bytes"], rel=0.05)
+
+
+def test_no_code_table_is_good_enough(tuned):
+    with_model(tuned)
+    words = ("m.pt", "--method", "inshrinkerator", "--max-degradation", 1e-7, "--evaluations", 2)
+    assert "keep the bound" in tune(tuned, *words, code=1).err
+    commit = tune(tuned, *words, "--commit", "-m", "first", "--json").json["commit"]
+    assert commit["exactness"] == "exact"
+    assert commit["errors"]["evaluation"]["candidates"] == 2
+    report = tune(tuned, "m.pt", *TABLES, "--seconds", 1e-6, "--json", code=1).json
+    assert (report["candidates"], report["setting"]) == ([], {})
+
+
+def test_moments_beside_code_tables_are_kept_as_asked(tuned):
+    with_model(tuned)
+    tune(tuned, "m.pt", *TABLES, "--evaluations", 4, "--moments", "exact", "--commit", "-m", "first")
+    assert tuned.json("show")["quantizer"]["first"] == "exact"
+
+
 def test_progress_since_a_lossy_restore_is_evaluated_as_it_is_kept(tuned):
     tuned("config", "retention.exact_layers", "0")
     run = with_model(tuned)
@@ -284,7 +370,7 @@ def test_no_candidate_is_good_enough(tuned):
 
 def test_as_many_candidates_as_the_help_says(tuned):
     words = " ".join(tuned("tune", "--help").out.split())
-    assert f"at most (default {Budget().evaluations})" in words
+    assert f"at most (default {SEARCH_DEFAULTS.evaluations};" in words
 
 
 @pytest.mark.parametrize("function", ["never_moves", "never_moves_in_batches"])
@@ -463,6 +549,11 @@ EVAL = ("--eval", "judging_functions:loss")
         (("m.pt", "--eval", "judging_functions:is_random"), 2, "random"),
         (("m.pt", "--eval", "judging_functions:gives_nothing"), 2, "evaluate returned a 'NoneType'"),
         (("absent.pt", *EVAL), 3, "no such file"),
+        (("m.pt", *EVAL, "--method", "kmeans"), 2, "'kmeans' is not one of"),
+        (("HEAD", "--resume", "--train", "a:b", "--method", "lattice"), 2, "--method goes with --eval only"),
+        (("bias.npz", *EVAL, *TABLES), 2, "no weights to choose tables for in 'bias.npz'"),
+        (("same.npz", *EVAL, *TABLES), 2, "no weights to choose tables for in 'same.npz'"),
+        (("notes", *EVAL, *TABLES), 2, "no weights to choose tables for in 'notes/plan.txt'"),
         (("judging_functions.py", *EVAL), 2, "no weights to choose steps for in 'judging_functions.py'"),
         (("broken.pt", *EVAL), 1, "is not"),
         (("bias.npz", *EVAL), 2, "no weights to choose steps for in 'bias.npz'"),
@@ -474,6 +565,7 @@ def test_what_cannot_be_tuned(tuned, words, code, said):
     with_model(tuned, steps=5)
     (tuned.folder / "broken.pt").write_bytes(b"no archive")
     np.savez(tuned.folder / "bias.npz", bias=np.ones(4, np.float32))
+    np.savez(tuned.folder / "same.npz", same=np.ones((4, 4), np.float32))
     (tuned.folder / "notes").mkdir()
     (tuned.folder / "notes" / "plan.txt").write_text("more data")
     assert said in tuned("tune", *words, code=code).err

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import click
 
@@ -20,11 +20,13 @@ from mvcs.ui import tune_report
 EXAMPLE = """
 mvcs tune model.safetensors --eval validate:loss
 mvcs tune model.pt --eval validate:accuracy --goal max --max-degradation 0.005 --commit -m "epoch 3"
+mvcs tune model.safetensors --eval validate:loss --method inshrinkerator
 mvcs tune HEAD --resume --train train:resume
 mvcs tune best:val_loss --resume --train train:resume --moments light --moments resume --steps 200
 """
 _STEPS, _DEGRADATION = 100, 0.01
 _EVAL = {
+    "method": "--method",
     "max_degradation": "--max-degradation",
     "goal": "--goal",
     "evaluations": "--evaluations",
@@ -49,6 +51,7 @@ class Options(TypedDict):
     """What the options say."""
 
     function: str | None
+    method: Literal["lattice", "inshrinkerator"] | None
     max_degradation: float | None
     goal: str | None
     evaluations: int | None
@@ -71,12 +74,21 @@ class Options(TypedDict):
     "--eval", "function", metavar="MODULE:FUNCTION", help="Judges: function(state) gives a number or batches."
 )
 @click.option(
+    "--method",
+    type=click.Choice(["lattice", "inshrinkerator"]),
+    help="What is searched: rounding steps (lattice, the default), or the published code tables.",
+)
+@click.option(
     "--max-degradation",
     type=Finite(0, min_open=True),
     help="How much worse a restored state may be, as a share (default 0.01, for 1 %).",
 )
 @click.option("--goal", type=click.Choice(["min", "max"]), help="Which way is better (default min, a loss).")
-@click.option("--evaluations", type=Whole(1), help="How many candidates are evaluated, at most (default 8).")
+@click.option(
+    "--evaluations",
+    type=Whole(1),
+    help="How many candidates are evaluated, at most (default 8; inshrinkerator takes what it needs).",
+)
 @click.option(
     "--seconds", type=Finite(0, min_open=True), help="Begin no further candidate after so many seconds."
 )
@@ -134,7 +146,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
     bound = Bound.asked(options["max_degradation"] or _DEGRADATION, goal)
     kinds = options["kinds"]
     moments = MomentsConfig.described(kinds) if kinds else MomentsConfig.named(_tier(options))
-    budget = Budget(options["evaluations"] or Budget.evaluations, options["seconds"])
+    budget = Budget(options["evaluations"], options["seconds"])
     paths = [Path(target) for target in targets]
     with session.repository() as repository:
         with user_function(function) as evaluate:
@@ -143,6 +155,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
                 paths,
                 evaluate,
                 bound,
+                method=options["method"] or "lattice",
                 moments=moments,
                 budget=budget,
                 progress=session.progress,
@@ -155,10 +168,10 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
         for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
         session.answer(report, tune_report.tuned(report, repository.branch, session.screen))
-        if not report.chosen and (report.commit or report.candidates or not report.doubt):
+        if report.degradation is None and (report.commit or report.candidates or not report.doubt):
             exact = _EXACT + (_NONE_KEPT if report.candidates else "")
             session.tell(exact if report.commit else _REFUSED)
-    if not report.chosen and report.commit is None:
+    if report.degradation is None and report.commit is None:
         click.get_current_context().exit(FAILED)
 
 

@@ -9,8 +9,8 @@ from mvcs.checkpoint import Captured, CapturedLeaf, is_embedding
 from mvcs.commits.before.parent import ParentCodes
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.coded_tensor import CodedTensor
-from mvcs.commits.plan.treatments import Treatment
-from mvcs.commits.trials.lattice_steps import RestoredValues, restored_values
+from mvcs.commits.quantizers.chosen import constant
+from mvcs.commits.trials.lattice_steps import RestoredValues, restored_values, weights_of
 from mvcs.delta import CodeChunks, CodeCoder, choose_codes
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.history import Revision
@@ -31,31 +31,38 @@ class TableTrial:
     captured: Captured
     bounded: Callable[[QuantizerConfig], BoundedGroups]
     before: KMeansConfig | None = None
-    _made: dict[KMeansConfig, BoundedGroups] = field(default_factory=dict)
+    _made: dict[QuantizerConfig, BoundedGroups] = field(default_factory=dict)
 
     @property
     def has_embeddings(self) -> bool:
         """Whether some weight is a table of embeddings."""
         return any(is_embedding(leaf.path, leaf.shape) for leaf in self.captured.leaves)
 
+    def weights(self, config: QuantizerConfig) -> list[CapturedLeaf]:
+        """Return the weights that get tables: not one constant, nor what float32 cannot hold."""
+        bounded = self._bounded(config)
+        leaves = [bounded.given(item).leaf for item in weights_of(bounded)]
+        return [leaf for leaf in leaves if leaf.path not in bounded.beyond and constant(leaf) is None]
+
+    def has_scores(self, config: QuantizerConfig) -> bool:
+        """Tell whether there is the score of some weight that the settings ask for."""
+        scores = self._bounded(config).codings.importance.scores
+        return any(scores(leaf) is not None for leaf in self.weights(config))
+
     def stored(self, config: KMeansConfig) -> int:
         """Return about how many bytes the weights take in a pack."""
         bounded = self._bounded(config)
-        items = (item for group in bounded.groups() for item in group)
         total = 0
-        for item in items:
-            if item.treatment is not Treatment.WEIGHT:
-                continue
-            given = bounded.given(item)
+        for given in map(bounded.given, weights_of(bounded)):
             coder = bounded.bounded.value.coder
             total += _stored(given.leaf, bounded.coded(given), bounded.coder.parents, coder)
         return total
 
-    def values(self, config: KMeansConfig) -> RestoredValues:
+    def values(self, config: QuantizerConfig) -> RestoredValues:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
         return restored_values(self._bounded(config))
 
-    def _bounded(self, config: KMeansConfig) -> BoundedGroups:
+    def _bounded(self, config: QuantizerConfig) -> BoundedGroups:
         if config not in self._made:
             self._made[config] = self.bounded(config)
         return self._made[config]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice, repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +39,9 @@ from mvcs.quantize import (
 from mvcs.search import Evaluation
 from mvcs.store import payload_bytes
 
+if TYPE_CHECKING:
+    from mvcs.commits.trials.code_tables import TableTrial
+
 _TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
 
@@ -55,6 +59,10 @@ class RestoredValues(Mapping[Path, Floats]):
     def __len__(self) -> int:
         """Return how many leaves there are."""
         return len(self._items)
+
+    def __contains__(self, path: object) -> bool:
+        """Tell whether a leaf is there, without restoring it."""
+        return path in self._items
 
     def __iter__(self) -> Iterator[Path]:
         """Yield the paths."""
@@ -220,7 +228,7 @@ class LatticeTrial:
         bounded = self._given = self.bounded(self.config)
         parents = bounded.coder.parents
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
-        for given in map(bounded.given, _weights(bounded)):
+        for given in map(bounded.given, weights_of(bounded)):
             kind = bounded.codings.types[given.leaf]
             if kind not in bounded.codings.following and self._on_a_lattice(bounded, given):
                 kinds[kind].append((given.leaf, given.base))
@@ -358,7 +366,8 @@ def _mean_square(values: Floats) -> float:
     return float(np.mean(finite * finite)) if finite.size else 0.0
 
 
-def _weights(bounded: BoundedGroups) -> Iterator[Planned]:
+def weights_of(bounded: BoundedGroups) -> Iterator[Planned]:
+    """Yield what is done with each weight."""
     for group in bounded.groups():
         yield from (item for item in group if item.treatment is Treatment.WEIGHT)
 
@@ -391,7 +400,7 @@ class FilesTrial:
         parts: see `CommitRequest`.
     """
 
-    trial: LatticeTrial
+    trial: "LatticeTrial | TableTrial"
     parent: str
     stored: Callable[[QuantizerConfig, Evaluation], int]
     parts: Mapping[Path, str] | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mvcs.checkpoint import Captured
     from mvcs.commits import BranchPosition, CommitRequest, FilesTrial, LatticeTrial, TableTrial
     from mvcs.objects import Path
-    from mvcs.quantize import LatticeConfig, QuantizerConfig, QuantizerOptions
+    from mvcs.quantize import KMeansConfig, LatticeConfig, QuantizerConfig, QuantizerOptions
     from mvcs.search import Evaluation
 
 
@@ -242,26 +242,25 @@ class Recording(Committing):
             StateError: something in the state cannot be stored; the message names its path.
         """
         from mvcs.checkpoint import capture_state
-        from mvcs.commits import CommitRequest, TableTrial, table_settings
+        from mvcs.commits import CommitRequest
 
         origin = self._session.resolver.resolve(restored_from) if restored_from else None
         scores = importance or {}
         request = CommitRequest("", "", restored_from=origin, importance=scores, parts=parts)
         captured, position = capture_state(state), self._position(branch, continues, replaces)
-        tried = self._session.committer.tried(captured, request, position)
-        return TableTrial(captured, tried, table_settings(position.parent))
+        return self._table_trial(captured, request, position)
 
     def trial_files(
         self,
         paths: Sequence[str | pathlib.Path],
-        quantizer: "LatticeConfig",
+        quantizer: "LatticeConfig | KMeansConfig",
         parts: "Mapping[Path, str] | None" = None,
     ) -> "FilesTrial":
         """Try what a bounded commit of files would take and restore, as `trial` does for a state.
 
         Args:
             paths: files and folders, as for `commit_files`; they must not change while the trial is used.
-            quantizer: settings to begin with; the trial tries other steps.
+            quantizer: settings to begin with, which say whether other steps are tried or other code tables.
             parts: as for `commit`.
 
         Raises:
@@ -270,6 +269,7 @@ class Recording(Committing):
         """
         from mvcs.commits import CommitRequest, FilesTrial
         from mvcs.local import Journal
+        from mvcs.quantize import KMeansConfig
         from mvcs.repository.worktree import files_to_commit
 
         position = self._position()
@@ -278,7 +278,11 @@ class Recording(Committing):
         captured, origin = taken.captured, taken.origin
         request = origin.asked(CommitRequest("", self._session.author, quantizer=quantizer, parts=parts))
         parent = position.parent.id.hex() if position.parent else ""
-        trial = self._trial(captured, request, position, quantizer, {})
+        trial: LatticeTrial | TableTrial
+        if isinstance(quantizer, KMeansConfig):
+            trial = self._table_trial(captured, request, position)
+        else:
+            trial = self._trial(captured, request, position, quantizer, {})
 
         def stored(config: "QuantizerConfig", evaluation: "Evaluation") -> int:
             asked = replace(request, quantizer=config, evaluation=evaluation)
@@ -286,6 +290,14 @@ class Recording(Committing):
             return made.revision.written.stored_bytes
 
         return FilesTrial(trial, parent, stored, parts)
+
+    def _table_trial(
+        self, captured: "Captured", request: "CommitRequest", position: "BranchPosition"
+    ) -> "TableTrial":
+        from mvcs.commits import TableTrial, table_settings
+
+        tried = self._session.committer.tried(captured, request, position)
+        return TableTrial(captured, tried, table_settings(position.parent))
 
     def _trial(
         self,

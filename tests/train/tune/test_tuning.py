@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.search import Bound
+from mvcs.train.choosers import Method
 from mvcs.train.tuning import tune_files
 
 
@@ -46,7 +49,8 @@ def same(one: object, other: object) -> bool:
     )
 
 
-def test_what_is_evaluated_is_what_is_restored(repo: Repository) -> None:
+@pytest.mark.parametrize(("method", "bound"), [("lattice", 1e-3), ("inshrinkerator", 1e-2)])
+def test_what_is_evaluated_is_what_is_restored(repo: Repository, method: Method, bound: float) -> None:
     top = repo.top or Path()
     for step in range(3):
         path = top / "state.pt"
@@ -58,10 +62,11 @@ def test_what_is_evaluated_is_what_is_restored(repo: Repository) -> None:
             error = state["weight"] - odd_state(step)["weight"]  # type: ignore[operator]  # noqa: B023 - called here
             return 1 + float(error.square().mean())
 
-        found = tune_files(repo, [path], evaluate, Bound(1e-3))
+        found = tune_files(repo, [path], evaluate, Bound(bound), method=method)
         assert found.quantizer is not None
         report = found.commit(repo, f"state {step}", step=step)
-        accepted = [number for number, each in enumerate(report.candidates) if each.accepted][-1]
+        told = [(each.accepted, each.degradation) for each in report.candidates]
+        accepted = len(told) - 1 - told[::-1].index((True, report.degradation))
         restored = repo.checkout()["state.pt"]
         given = seen[4 + accepted]  # behind two of the original, bad weights, and the original
         assert list(given) == list(restored)
@@ -72,7 +77,8 @@ def test_what_is_evaluated_is_what_is_restored(repo: Repository) -> None:
         assert given["weight"] is given["tied"]
 
 
-def test_what_the_function_does_not_use_of_a_file_is_exact(repo: Repository) -> None:
+@pytest.mark.parametrize("method", ["lattice", "inshrinkerator"])
+def test_what_the_function_does_not_use_of_a_file_is_exact(repo: Repository, method: Method) -> None:
     top = repo.top or Path()
     generator = torch.Generator().manual_seed(7)
     x, weight = (torch.randn(40, 40, generator=generator) for _ in range(2))
@@ -85,10 +91,30 @@ def test_what_the_function_does_not_use_of_a_file_is_exact(repo: Repository) -> 
     def evaluate(state: dict[str, dict[str, torch.Tensor]]) -> float:
         return float((x @ state["model"]["fc"] + state["model"]["bias"] - 1).square().mean())
 
-    tuned = tune_files(repo, [top / "state.pt"], evaluate, Bound(0.02))
+    tuned = tune_files(repo, [top / "state.pt"], evaluate, Bound(0.02), method=method)
     report = tuned.commit(repo, "tuned")
     assert report.commit is not None
     assert report.commit.bounded
     found = repo.restore(prefer_exact=False).state["state.pt"]
     assert all(torch.equal(found["ema"][name], given["ema"][name]) for name in ("fc", "bias"))
     assert not torch.equal(found["model"]["fc"], given["model"]["fc"])
+
+
+def test_code_tables_of_embeddings_have_settings_of_their_own(repo: Repository) -> None:
+    path = (repo.top or Path()) / "state.pt"
+    generator = torch.Generator().manual_seed(7)
+    table, weight = torch.randn(64, 16, generator=generator), torch.randn(16, 16, generator=generator)
+    torch.save({"wte.weight": table, "fc.weight": weight}, path)
+
+    def evaluate(state: dict[str, torch.Tensor]) -> float:
+        return float((state["wte.weight"] @ state["fc.weight"]).square().mean())
+
+    report = tune_files(repo, [path], evaluate, Bound(0.1), method="inshrinkerator").commit(repo, "tuned")
+    assert report.commit is not None
+    committed = repo.show(report.commit.id).quantizer
+    assert report.setting["embedding_bins"] == committed["embedding_bins"]
+
+
+def test_an_unknown_method_is_refused(repo: Repository) -> None:
+    with pytest.raises(UsageError, match="method"):
+        tune_files(repo, [], float, Bound(0.1), method="kmeans")  # type: ignore[arg-type]
