@@ -482,7 +482,8 @@ def paper(
 
     Of Inshrinkerator (SoCC 2024): fig11, coders of the same codes; table7, bins within 0.1, 1 and 5 %;
     table8, speeds of quantiles and clustering. Of QD-Compressor (TPDS 2023): qd1, one range or many, and
-    differences before or after codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd10, seconds.
+    differences before or after codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd9, steps of training
+    until a restored state is as good as it was; qd10, seconds.
 
     table5 of SoCC 2024 needs no DIR. It trains from the start, with restores through each method and without.
 
