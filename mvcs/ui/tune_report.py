@@ -91,14 +91,20 @@ def _uncommitted(report: "TuneReport") -> list[str]:
 
 
 def _refused(found: "Candidate", bound: float) -> str:
-    """Say why: the estimate, two of its standard errors, and the bound that their sum passes."""
+    """Say why: the estimate, two of its standard errors, and the bound that their sum passes.
+
+    Where it does not, the two take too much of the bound for a verdict.
+    """
     if not math.isfinite(found.degradation):
         return "no"
     doubt = 2 * (found.standard_error or 0.0)
     estimate = f"{found.degradation:+.3%}" + (
         f" + {doubt:.3%} = {found.degradation + doubt:+.3%}" if doubt else ""
     )
-    return f"no: {estimate}, above {bound:.3%}"
+    is_above = found.degradation + doubt > bound
+    return f"no: {estimate}" + (
+        f", above {bound:.3%}" if is_above else f" is too noisy to tell of {bound:.3%}"
+    )
 
 
 def _measured(found: "Candidate") -> str:

@@ -299,6 +299,16 @@ def test_what_code_tables_would_take_is_told_and_not_stored(tuned):
     assert made["stored_bytes"] == pytest.approx(said["stored_bytes"], rel=0.05)
 
 
+def test_what_is_refused_for_its_noise_is_not_said_to_be_above_the_bound(tuned):
+    with_model(tuned)
+    words = ("m.pt", "--method", "inshrinkerator", "--max-degradation", 0.05, "--evaluations", 4)
+    reasons = [found["reason"] for found in tune(tuned, *words, "--json").json["candidates"]]
+    rows = [row for row in tune(tuned, *words).out.splitlines() if "%  " in row]
+    noisy = [row for row, why in zip(rows, reasons, strict=True) if why.startswith("is too noisy")]
+    assert len(noisy) > 0
+    assert all(row.endswith("% is too noisy to tell of 5.000%") for row in noisy)
+
+
 def test_no_code_table_is_good_enough(tuned):
     with_model(tuned)
     words = ("m.pt", "--method", "inshrinkerator", "--max-degradation", 1e-7, "--evaluations", 2)
