@@ -83,6 +83,7 @@ std::vector<std::uint64_t> decode_gaps(mvcs::Bytes payload, std::size_t count) {
     mvcs::ByteReader reader(payload);
     const auto model = mvcs::take_gap_model(reader, contexts);
     mvcs::GapReader gaps(reader, model.classes, count);
+    gaps.start();
     std::vector<std::uint64_t> out(mvcs::flag_words(count));
     gaps.take(tables_of(context_of(count), model.map), out);
     gaps.finish();

@@ -39,6 +39,8 @@ void decode_hostile(mvcs::Bytes payload, mvcs::Bytes base, std::size_t width, co
     }
     try {
         mvcs::decode_rans_moves(payload, base, width, members, out);
+        out.assign(base.begin(), base.end());
+        mvcs::decode_rans_moves(payload, out, width, members, out);
     } catch (const mvcs::Invalid&) {
     }
 }

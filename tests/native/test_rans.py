@@ -50,6 +50,9 @@ def encode_moves(codes, base, width, counts, steps=None):
 def decode_moves(payload, base, width, counts):
     out = np.empty(sum(counts) * width, np.uint8)
     mvcs_native.decode_rans_moves(as_bytes(payload), as_bytes(base), width, as_counts(counts), out)
+    in_place = as_bytes(base).copy()
+    mvcs_native.decode_rans_moves(as_bytes(payload), in_place, width, as_counts(counts), in_place)
+    assert np.array_equal(in_place, out)
     return out.tobytes()
 
 

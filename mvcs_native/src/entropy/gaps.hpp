@@ -127,14 +127,13 @@ class GapWriter {
     std::vector<std::uint32_t> seen_;
 };
 
-// Takes gaps off the front of a payload and gives the flags back piece by piece.
+// Takes gaps off the front of a payload and gives the flags back: all places, or piece by piece.
 class GapReader {
   public:
     // Of at most so many flags in all.
     GapReader(ByteReader& payload, std::size_t classes, std::size_t flags)
-        : flags_(flags / 64 + 3 * classes), next_(classes), end_(classes) {
-        std::vector<std::size_t> set(classes);
-        for (auto& count : set) {
+        : payload_(payload), most_(flags), set_(classes), next_(classes), end_(classes) {
+        for (auto& count : set_) {
             count = payload.varint();
             require(count <= flags - size_, "more flags are set than there are");
             size_ += count;
@@ -142,14 +141,41 @@ class GapReader {
         const Model model = take_model(payload, gap_symbols, classes);
         Scratch<std::uint8_t> tables(size_);
         std::size_t at = 0;
-        for (std::size_t c = 0; c < classes; at += set[c++]) std::fill_n(tables.data() + at, set[c], model.map[c]);
-        Scratch<std::uint8_t> symbols(size_);
-        take_uncertain_symbols(payload, tables.first(size_), model, symbols.first(size_));
-        set_flags(payload, set, symbols.first(size_));
+        for (std::size_t c = 0; c < classes; at += set_[c++]) std::fill_n(tables.data() + at, set_[c], model.map[c]);
+        symbols_ = Scratch<std::uint8_t>(size_);
+        take_uncertain_symbols(payload, tables.first(size_), model, symbols_.first(size_));
     }
 
     // How many flags are set.
     std::size_t size() const { return size_; }
+
+    // Which flags are set, in order, where all elements are of one class: takes all that is left.
+    Scratch<std::uint32_t> take_places() {
+        Scratch<std::uint32_t> places(size_);
+        BitReader bits(payload_.rest());
+        const auto set = [next = places.data()](std::size_t at) mutable MVCS_INLINE {
+            *next++ = static_cast<std::uint32_t>(at);
+        };
+        each_place(bits, symbols_.first(size_), 0, most_, set);
+        payload_.take(bits.used_bytes());
+        return places;
+    }
+
+    // Call before the first flag.
+    void start() {
+        flags_.resize(most_ / 64 + 3 * set_.size());
+        BitReader bits(payload_.rest());
+        std::size_t at = 0;
+        const std::uint8_t* symbol = symbols_.data();
+        for (std::size_t c = 0; c < set_.size(); ++c) {
+            next_[c] = at;
+            at = set_flags(bits, {symbol, set_[c]}, at);
+            symbol += set_[c];
+            end_[c] = at;
+            at = (at / 64 + 2) * 64;
+        }
+        payload_.take(bits.used_bytes());
+    }
 
     // All pieces but the last are whole words.
     void take(Bytes class_of, FlagWords out) {
@@ -188,39 +214,30 @@ class GapReader {
         next_[0] += count;
     }
 
-    // The flags of each class from a new word on, with a word without any behind them.
-    void set_flags(ByteReader& payload, const std::vector<std::size_t>& set, Bytes symbols) {
-        BitReader bits(payload.rest());
-        std::size_t at = 0;
-        const std::uint8_t* symbol = symbols.data();
-        for (std::size_t c = 0; c < set.size(); ++c) {
-            next_[c] = at;
-            at = set_flags(bits, {symbol, set[c]}, at);
-            symbol += set[c];
-            end_[c] = at;
-            at = (at / 64 + 2) * 64;
-        }
-        payload.take(bits.used_bytes());
+    // The flags of a class that begins at a bit; returns the bit behind its last one.
+    std::size_t set_flags(BitReader& bits, Bytes symbols, std::size_t begin) {
+        const auto set = [flags = flags_.data(), word = std::uint64_t{0}, last = std::size_t{0}](
+                             std::size_t at) mutable MVCS_INLINE {
+            word = (word & -std::uint64_t{at / 64 == last}) | std::uint64_t{1} << at % 64;
+            last = at / 64;
+            flags[last] = word;
+        };
+        return each_place(bits, symbols, begin, (flags_.size() - 2) * 64, set);
     }
 
-    // The flags of a class that begins at a bit; returns the bit behind its last one.
-    std::size_t set_flags(BitReader& from, Bytes symbols, std::size_t begin) {
+    // Calls set(place) for the flags of a class that begins at a place, all below `most`; returns the one behind them.
+    template <class Set>
+    static std::size_t each_place(BitReader& from, Bytes symbols, std::size_t begin, std::size_t most, Set set_in) {
         at_active_level([&]() MVCS_INLINE {
             BitReader bits = from;  // locals: words written could be those of the members
+            Set set = set_in;
             std::size_t at = begin;
-            std::size_t last = 0;
-            std::uint64_t word = 0;
-            std::uint64_t* const flags = flags_.data();
-            const std::size_t room = flags_.size();
             for (const std::uint8_t symbol : symbols) {
                 const detail::GapShape shape = detail::gap_shapes[symbol];
                 bits.refill();
                 at += shape.least + bits.take(shape.rest_bits);
-                require(at / 64 + 2 < room, "a gap is longer than its class");
-                word = (word & -std::uint64_t{at / 64 == last}) | std::uint64_t{1} << at % 64;
-                last = at / 64;
-                flags[last] = word;
-                ++at;
+                require(at < most, "a gap is longer than its class");
+                set(at++);
             }
             from = bits;
             begin = at;
@@ -228,8 +245,12 @@ class GapReader {
         return begin;
     }
 
+    ByteReader& payload_;
+    std::size_t most_;
+    std::vector<std::size_t> set_;  // how many, of each class
     std::size_t size_ = 0;
-    std::vector<std::uint64_t> flags_;
+    Scratch<std::uint8_t> symbols_{0};
+    std::vector<std::uint64_t> flags_;  // those of each class from a new word on, with a word without any behind them
     std::vector<std::size_t> next_;
     std::vector<std::size_t> end_;
 };

@@ -118,6 +118,29 @@ void each_set(ConstFlagWords words, std::size_t start, std::size_t end, Each eac
 
 }  // namespace detail
 
+inline constexpr std::size_t places_room = 3;
+
+// Puts the places of set flags in order; the first flag's is `start`. `out` has `places_room` more. Returns how many.
+inline std::size_t put_places(ConstFlagWords flags, std::size_t start, std::uint32_t* out) {
+    std::size_t count = 0;
+    at_active_level([&, to = out]() MVCS_INLINE {
+        std::uint32_t* next = to;
+        auto place = static_cast<std::uint32_t>(start);
+        for (std::uint64_t word : flags) {
+            std::uint32_t* const end = next + std::popcount(word);
+            do {  // a few at a time without a branch for each: most often that is all
+                for (std::size_t i = 0; i < places_room; ++i, word &= word - 1) {
+                    *next++ = place + static_cast<std::uint32_t>(std::countr_zero(word | std::uint64_t{1} << 63));
+                }
+            } while (word != 0);
+            next = end;
+            place += 64;
+        }
+        count = static_cast<std::size_t>(next - to);
+    });
+    return count;
+}
+
 // Moves the codes whose flags are set together; `out` has room for 64 bytes more. Returns how many.
 template <class Kind>
 std::size_t compress(CodeView<Kind> codes, ConstFlagWords flags, typename Kind::Code* out) {
@@ -133,8 +156,10 @@ std::size_t compress(CodeView<Kind> codes, ConstFlagWords flags, typename Kind::
     return found;
 }
 
-// Whether so few flags are set that they are found one by one rather than in vectors.
-inline bool few(std::size_t set, std::size_t flags) { return set < flags / 64; }
+// Whether codes are moved one by one rather than in vectors: where these are missing, or few flags are set.
+inline bool singly(std::size_t set, std::size_t flags, bool in_place) {
+    return active_level() != Level::avx512 || set < flags / (in_place ? 16 : 128);
+}
 
 // The base with its moves, one for each flag that is set; 64 bytes behind the moves can be read. `out` may be the base.
 template <class Kind>
@@ -144,7 +169,7 @@ void apply_moves(CodeView<Kind> base, ConstFlagWords flags, std::span<const type
     const Code* moves = all.data();
     std::size_t done = 0;
 #ifdef MVCS_X86
-    if (active_level() == Level::avx512 && !(out == base.bytes() && few(all.size(), base.size()))) {
+    if (active_level() == Level::avx512) {
         const auto* next = reinterpret_cast<const std::uint8_t*>(moves);
         done = avx512::apply_moves<Kind>(base.bytes(), base.size(), flags.data(), next, out);
         moves = reinterpret_cast<const Code*>(next);

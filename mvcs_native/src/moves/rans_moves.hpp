@@ -201,61 +201,91 @@ MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
     return MovesMode::gaps;
 }
 
-// The tables of the moves of a block, together, unless there is but one; returns how many.
-template <class Kind>
-std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const std::vector<std::uint8_t>& rows,
-                             std::size_t start, std::size_t size, ConstFlagWords flags, bool few, std::uint8_t* out) {
-    if (active_level() == Level::avx512 && !few) {
-        std::array<std::uint8_t, block_symbols> tables;
-        tables_of_block(base, members, rows, start, start + size, tables.data());
-        return compress(CodeView<ByteCodes>(tables.data(), size), flags.subspan(start / 64, flag_words(size)), out);
-    }
-    std::uint8_t* next = out;
-    members.each_part(start, start + size, [&](std::size_t member, std::size_t from, std::size_t to) {
-        const std::uint8_t* row = rows.data() + member * Kind::buckets;
-        each_set(flags, from, to, [&](std::size_t i) { *next++ = row[Kind::bucket(base[i])]; });
-    });
-    return static_cast<std::size_t>(next - out);
-}
-
-// Which codes changed, block by block, and the tables of their moves.
-template <class Kind>
-Scratch<std::uint8_t> take_gaps(ByteReader& payload, CodeView<Kind> base, const Members& members, const Model& moves,
-                                std::vector<std::uint64_t>& flags) {
-    const GapModel model = take_gap_model(payload, members.size() * Kind::buckets);
+// Reads block by block which codes changed, and calls found(start, size, flags) for each block, with its flags.
+template <class Kind, class Found>
+void take_gaps(GapReader& gaps, CodeView<Kind> base, const Members& members, const GapModel& model, Found found) {
     const auto rows = rows_of<Kind>(model.map, members.size());
-    const auto move_rows = rows_of<Kind>(moves.map, members.size());
-    GapReader gaps(payload, model.classes, base.size());
-    Scratch<std::uint8_t> tables(gaps.size() + 64);
-    std::memset(tables.data(), 0, tables.size());
+    gaps.start();
     std::array<std::uint8_t, block_symbols> class_of{};
-    std::size_t found = 0;
+    std::array<std::uint64_t, block_symbols / 64> flags;
     for (std::size_t start = 0; start < base.size(); start += block_symbols) {
         const std::size_t size = std::min(block_symbols, base.size() - start);
         if (model.classes > 1) tables_of_block(base, members, rows, start, start + size, class_of.data());
-        gaps.take(Bytes(class_of).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
-        if (moves.tables.size() == 1) continue;
-        found += take_move_tables(base, members, move_rows, start, size, flags, few(gaps.size(), base.size()), tables.data() + found);
+        const auto words = FlagWords(flags).first(flag_words(size));
+        gaps.take(Bytes(class_of).first(size), words);
+        found(start, size, words);
     }
     gaps.finish();
-    return tables;
+}
+
+// Where codes changed.
+template <class Kind>
+Scratch<std::uint32_t> take_places(GapReader& gaps, CodeView<Kind> base, const Members& members,
+                                   const GapModel& model) {
+    Scratch<std::uint32_t> places(gaps.size() + places_room);
+    std::size_t count = 0;
+    take_gaps(gaps, base, members, model, [&](std::size_t start, std::size_t, ConstFlagWords flags) {
+        count += put_places(flags, start, places.data() + count);
+    });
+    return places;
+}
+
+// The moves of all changes, by their tables, with 64 bytes behind them.
+template <class Kind>
+Scratch<typename Kind::Code> take_moves(ByteReader& payload, const Model& model, Bytes tables) {
+    using Code = typename Kind::Code;
+    Scratch<std::uint8_t> symbols(tables.size());
+    take_uncertain_symbols(payload, tables, model, symbols.first(tables.size()));
+    Scratch<Code> moves(tables.size() + 64);
+    for (std::size_t i = 0; i < tables.size(); ++i) moves[i] = move_of<Kind>(symbols[i]);
+    each_escape(symbols.first(tables.size()), [&](std::size_t i) {
+        std::memcpy(&moves[i], payload.take(sizeof(Code)).data(), sizeof(Code));
+    });
+    return moves;
+}
+
+// Moves codes one by one, by the places of the changes.
+template <class Kind>
+void take_changes_singly(ByteReader& payload, CodeView<Kind> base, const Members& members, const Model& model,
+                      const GapModel& gap_model, GapReader& gaps, std::uint8_t* out) {
+    const auto places = gap_model.classes == 1 ? gaps.take_places() : take_places(gaps, base, members, gap_model);
+    const std::size_t count = gaps.size();
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    Scratch<std::uint8_t> tables(count);
+    for (std::size_t m = 0, i = 0; m < members.size(); ++m) {
+        const std::uint8_t* const row = rows.data() + m * Kind::buckets;
+        for (; i < count && places[i] < members.end(m); ++i) tables[i] = row[Kind::bucket(base[places[i]])];
+    }
+    const auto moves = take_moves<Kind>(payload, model, tables.first(count));
+    if (out != base.bytes()) std::memcpy(out, base.bytes(), base.size() * sizeof(typename Kind::Code));
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto code = moved<Kind>(base[places[i]], moves[i]);
+        std::memcpy(out + places[i] * sizeof code, &code, sizeof code);
+    }
 }
 
 template <class Kind>
 void take_changes(ByteReader& payload, CodeView<Kind> base, const Members& members, std::uint8_t* out) {
-    using Code = typename Kind::Code;
     const Model model = take_model(payload, symbol_count, members.size() * Kind::buckets);
+    const GapModel gap_model = take_gap_model(payload, members.size() * Kind::buckets);
+    GapReader gaps(payload, gap_model.classes, base.size());
+    if (singly(gaps.size(), base.size(), out == base.bytes())) {
+        return take_changes_singly(payload, base, members, model, gap_model, gaps, out);
+    }
     std::vector<std::uint64_t> flags(flag_words(base.size()));
-    const Scratch<std::uint8_t> tables = take_gaps(payload, base, members, model, flags);
-    const std::size_t changed = tables.size() - 64;
-    Scratch<std::uint8_t> symbols(changed);
-    take_uncertain_symbols(payload, tables.first(changed), model, symbols.first(changed));
-    Scratch<Code> moves(changed + 64);
-    for (std::size_t i = 0; i < changed; ++i) moves[i] = move_of<Kind>(symbols[i]);
-    each_escape(symbols.first(changed), [&](std::size_t i) {
-        std::memcpy(&moves[i], payload.take(sizeof(Code)).data(), sizeof(Code));
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    Scratch<std::uint8_t> tables(gaps.size() + 64);
+    std::memset(tables.data(), 0, tables.size());
+    std::array<std::uint8_t, block_symbols> each;
+    std::size_t count = 0;
+    take_gaps(gaps, base, members, gap_model, [&](std::size_t start, std::size_t size, ConstFlagWords words) {
+        std::copy(words.begin(), words.end(), flags.begin() + static_cast<std::ptrdiff_t>(start / 64));
+        if (model.tables.size() == 1) return;
+        tables_of_block(base, members, rows, start, start + size, each.data());
+        count += compress(CodeView<ByteCodes>(each.data(), size), words, tables.data() + count);
     });
-    apply_moves<Kind>(base, flags, moves.first(changed), out);
+    const auto moves = take_moves<Kind>(payload, model, tables.first(gaps.size()));
+    apply_moves<Kind>(base, flags, moves.first(gaps.size()), out);
 }
 
 }  // namespace detail
