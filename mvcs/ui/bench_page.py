@@ -12,6 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from html import escape
 from math import isfinite
+from pathlib import Path
 from statistics import median
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ _BARS = 16  # in a chart, at most
 _MEGA = 1e6
 _WEIGHTS, _REST = "weights", "rest"
 _SIZE = ("ratio", "CR-w")
+_TEMPLATE = Path(__file__).with_name("bench_page.html")
 
 
 def page(report: "ComparisonReport") -> str:
@@ -41,7 +43,8 @@ def page(report: "ComparisonReport") -> str:
     parts = [part for run in report.runs for part in _Run(run, methods).parts()]
     script = charts.script()
     allowed = b64encode(sha256(script.encode()).digest()).decode()
-    return _PAGE.substitute(content="\n".join(parts), script=script, allowed=allowed)
+    filled = Template(_TEMPLATE.read_text(encoding="utf-8"))
+    return filled.substitute(content="\n".join(parts), script=script, allowed=allowed)
 
 
 def _coloured(report: "ComparisonReport") -> list[str]:
@@ -125,18 +128,26 @@ class _Run:
         return _key(mark for mark in (*marks, ("●", "other", charts.OTHERS)) if mark[-1] in shown)
 
     def _answer(self, bound: float) -> str:
-        """Return which method takes the fewest bytes within a bound, and what it costs."""
+        """Return which methods take the fewest bytes within a bound, and what they cost."""
         limit = _trimmed(f"{bound:.3%}")
         kept = [one for one in self._results if one.bound == bound and not one.missed]
         if not kept:
             return f"Nothing kept the bound of {limit} at every checkpoint."
-        best = max(kept, key=lambda one: one.weights)
-        return (
-            f"At most {limit} worse: <strong>{_text(best.method)}</strong> takes the fewest bytes: weights"
-            f" are {best.weights:.1f} times smaller, whole states {best.everything:.1f} times. On average a"
-            f" restored state is off by {best.mean:+.2%}. The last one takes {best.restore[-1]:.2g} s of the"
-            f" processor to restore, and finding settings {best.searched:.2g} s a checkpoint."
+        weights = max(kept, key=lambda one: one.weights)
+        states = max(kept, key=lambda one: one.everything)
+        said = (
+            f"At most {limit} worse: <strong>{_text(weights.method)}</strong> makes weights smallest,"
+            f" {weights.weights:.1f} times, and <strong>{_text(states.method)}</strong> whole states,"
+            f" {states.everything:.1f} times."
         )
+        for one in [weights] if weights is states else [weights, states]:
+            said += (
+                f" States from {_text(one.method)} are off by {one.mean:+.2%} on average, and"
+                f" {one.kept or 0:.0%} of them keep the bound on a second sample. The last takes"
+                f" {one.restore[-1]:.2g} s of the processor to restore; finding settings takes"
+                f" {one.searched:.2g} s a checkpoint."
+            )
+        return said
 
     def _rate(self) -> str:
         rows = [{**self._look(one), "lost": one.mean, "ratio": one.weights} for one in self._results]
@@ -163,7 +174,8 @@ class _Run:
         return _figure(
             f"Size against speed to {what}",
             "Higher is smaller, and further right is quicker; the line joins what no other method exceeds in"
-            f" both, of those that are at most {_trimmed(f'{limit:.3%}')} worse on average.",
+            f" both, of those that are at most {_trimmed(f'{limit:.3%}')} worse on average."
+            + (" Of lattice, judged by --eval, the search counts as encoding." if what == "encode" else ""),
             charts.scatter(rows, self.methods, speed, _SIZE),
             self._key(self._results),
             _table(
@@ -193,7 +205,7 @@ class _Run:
         return _figure(
             "Whole states by what is in them",
             "What a checkpoint takes on average, the smallest first. Methods of papers code weights, and all"
-            " else is stored exactly; of mvcs's own commits moments are counted in the rest.",
+            " else is stored exactly; of lattice, which is mvcs itself, moments are counted in the rest.",
             charts.bars(rows, [label for label, _ in cells[:_BARS]], classes, "MB a checkpoint"),
             _key(("■", f"k{place}", kind) for place, kind in enumerate(classes)),
             _table(
@@ -214,8 +226,8 @@ class _Run:
         copied = [max(median(record.memcpy for record in one.records), 1e-9) for one in results]
         return self._lines(
             "Restore cost by depth",
-            "Seconds of the processor that a checkpoint takes with all payloads that it continues; of mvcs's"
-            " own commits, that a whole state takes. The table compares the last with memcpy of the weights.",
+            "Seconds of the processor that a checkpoint takes with all payloads that it continues; lattice"
+            " restores whole states. The table compares the last with memcpy of the weights.",
             [(one, one.restore) for one in results],
             "seconds",
             last=[f"{one.restore[-1] / copy:.0f}" for one, copy in zip(results, copied, strict=True)],
@@ -336,53 +348,3 @@ _COLUMNS = (
     " degradation there; mean: that on a third sample. settings: evaluated a checkpoint; encode and decode:"
     " speed, memcpy is 1; s: seconds of the processor a checkpoint, the search included."
 )
-_PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; script-src 'sha256-$allowed'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Methods of compression compared</title>
-<style>
-:root {
-  --paper: #fff; --ink: #1d2327; --faint: #646c72; --other: #a8afb4; --line: #e3e6e8;
-  --m0: #0e35c0; --m1: #ee3a10; --m2: #378074; --m3: #880075; --m4: #4e3c06; --m5: #1f90ff;
-  --k0: #173f5f; --k1: #3c7ca8; --k2: #79add0; --k3: #b3d0e4; --k4: #c4c8cb;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #14181b; --ink: #e4e7e9; --faint: #9ba4aa; --other: #666f75; --line: #2e353a;
-    --m0: #2b86ff; --m1: #e8722a; --m2: #37de70; --m3: #ce94e7; --m4: #f5f02a; --m5: #a7fcff;
-    --k0: #d4e8f6; --k1: #8cc0e4; --k2: #4f8fba; --k3: #2f607f; --k4: #545c62;
-  }
-}
-body { margin: 0 auto; max-width: 68rem; padding: 0 1rem 3rem; font: 16px/1.5 system-ui, sans-serif;
-  background: var(--paper); color: var(--ink); overflow-wrap: anywhere }
-h1 { font-size: 1.6rem } h2 { font-size: 1.25rem; margin-top: 2.5rem } h3 { margin-top: 2.5rem }
-h4 { margin: 0; font-size: 1.05rem }
-figure { margin: 2rem 0 }
-figcaption, .note { font-size: .9rem; margin: .3rem 0 .8rem }
-.note, summary { color: var(--faint) }
-.chart { width: 100%; min-height: 3rem }
-.chart svg { display: block; max-width: 100% }
-.key { margin: .4rem 0; font-size: .9rem }
-.key span { margin-right: 1.2rem; display: inline-block }
-.wide { overflow: auto; max-height: 28rem; margin: .5rem 0 }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line) }
-th:first-child, td:first-child { text-align: left; padding-left: 0; position: sticky; left: 0;
-  background: var(--paper) }
-#vg-tooltip-element { background: var(--paper); color: var(--ink); border: 1px solid var(--faint) }
-#vg-tooltip-element td.key { color: var(--faint); max-width: 12rem }
-</style>
-</head>
-<body>
-<h1>Methods of compression compared</h1>
-$content
-<noscript>The charts are drawn by a script in this page; the tables have the same numbers.</noscript>
-<script>$script</script>
-</body>
-</html>
-""")

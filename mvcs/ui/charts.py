@@ -39,7 +39,7 @@ _CONFIG = {
 }
 _METHOD = alt.Tooltip("label:N", title="method")
 _ROWS = alt.NamedData("rows")
-_LOGARITHMIC = alt.Axis(format="~g")
+_NUMBERS = alt.Axis(format=".3~g")
 _HEIGHT, _BAR = 300, 22
 
 
@@ -78,14 +78,12 @@ def scatter(
     """
     (across, title), (up, other) = x, y
     if limits:
-        low = min(0.0, *(row[across] for row in rows)) if rows else 0.0
+        low = 1.1 * min([0.0, *(row[across] for row in rows)])
         room = alt.Scale(domain=[low, max(limits) * 1.5], clamp=True, nice=False)
         horizontal = alt.X(f"{across}:Q", title=title, scale=room, axis=alt.Axis(format="~%"))
     else:
-        horizontal = alt.X(f"{across}:Q", title=title, scale=alt.Scale(type="log"), axis=_LOGARITHMIC)
-    vertical = alt.Y(
-        f"{up}:Q", title=other, scale=alt.Scale(type="log", nice=False, padding=15), axis=_LOGARITHMIC
-    )
+        horizontal = alt.X(f"{across}:Q", title=title, scale=_logarithmic(rows, across), axis=_NUMBERS)
+    vertical = alt.Y(f"{up}:Q", title=other, scale=_logarithmic(rows, up), axis=_NUMBERS)
     tips = [alt.Tooltip(f"{across}:Q", title=title, format=".3%" if limits else ".3~g")]
     tips.append(alt.Tooltip(f"{up}:Q", title=other, format=".3~f"))
     crossed = alt.Chart(alt.Data(values=[{across: limit} for limit in limits]))
@@ -126,14 +124,14 @@ def lines(
         vertical, height = alt.Y(f"{up}:N", title=other, sort=list(values)), 60 + _BAR * len(values)
         tip = alt.Tooltip(f"{up}:N", title=other)
     else:
-        logarithmic = alt.Scale(type="log", nice=False, padding=15)
-        vertical, height = alt.Y(f"{up}:Q", title=other, scale=logarithmic, axis=_LOGARITHMIC), _HEIGHT
+        vertical = alt.Y(f"{up}:Q", title=other, scale=_logarithmic(rows, up), axis=_NUMBERS)
+        height = _HEIGHT
         tip = alt.Tooltip(f"{up}:Q", title=other, format=".4~g")
     layers = []
     for named in sorted({row["method"] != OTHERS for row in rows}):
         colour, shape = _looks(methods)
         encoded = alt.Chart(_ROWS).transform_filter(f"datum.method {'!' if named else '='}= '{OTHERS}'")
-        encoded = encoded.encode(horizontal, vertical, colour, detail="label:N")
+        encoded = encoded.encode(horizontal, vertical, colour, detail="label:N", order=f"{across}:Q")
         width = 2 if named else 1
         layers.append(encoded.mark_line(strokeWidth=width, interpolate="step-after" if values else "linear"))
         tips = [_METHOD, alt.Tooltip(f"{across}:Q", title=title), tip]
@@ -175,6 +173,11 @@ def _looks(methods: Sequence[str]) -> tuple[alt.Color, alt.Shape]:
         alt.Color("method:N", scale=colours, legend=None),
         alt.Shape("method:N", scale=shapes, legend=None),
     )
+
+
+def _logarithmic(rows: Rows, field: str) -> alt.Scale:
+    values = [row[field] for row in rows if row[field] > 0] or [1.0]
+    return alt.Scale(type="log", domain=[min(values) / 1.2, max(values) * 1.2], nice=False)
 
 
 def _spec(chart: Any, rows: Rows, height: int) -> Spec:  # noqa: ANN401  # any chart

@@ -125,8 +125,8 @@ def test_a_method_has_one_colour_and_shape_in_all_charts(found):
         assert len({name for name, _ in pairs}) == len(pairs) == len(charts.SHAPES) + 1
 
 
-def test_the_method_of_fewest_bytes_within_the_bound_is_named(found):
-    assert found.shown("strong") == ["lattice", "lattice"]
+def test_methods_of_fewest_bytes_for_weights_and_for_states_are_named(found):
+    assert found.shown("strong") == ["lattice"] * 4  # two bounds
 
 
 def multiplied(out, count, **options):

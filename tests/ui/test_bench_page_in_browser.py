@@ -112,6 +112,15 @@ def contrast(one, other):
     return (max(one, other) + 0.05) / (min(one, other) + 0.05)
 
 
+def test_lines_go_on_from_step_to_step(shown):
+    page, _, _ = shown
+    drawn = page.locator(".mark-line path").evaluate_all("all => all.map(one => one.getAttribute('d'))")
+    across = [[float(x) for x in re.findall(r"[ML](-?[\d.]+)", path)] for path in drawn]
+    charts = page.locator(".mark-line").count()
+    assert charts > 8
+    assert [line for line in across if line not in (sorted(line), sorted(line, reverse=True))] == []
+
+
 def test_names_in_charts_are_drawn_as_text(shown):
     page, _, _ = shown
     assert page.locator("img").count() == 0
