@@ -81,8 +81,8 @@ class _Run:
         for bound in (*self._bounds, None):
             found = [one for one in self._results if one.bound == bound]
             if found:
-                named = "Fixed settings" if bound is None else f"At most {bound:.3%} worse"
-                yield f"<h3>{_trimmed(named)}: over training</h3>"
+                named = "Fixed settings" if bound is None else f"At most {_percent(bound)} worse"
+                yield f"<h3>{named}: over training</h3>"
                 yield self._sizes(found)
                 yield self._restores(found)
             if bound is not None:
@@ -108,7 +108,7 @@ class _Run:
         """Return what a result is called: its bound, seed and version where those of others differ."""
         label, others = printable(one.method), self._results
         if one.bound is not None and len(self._bounds) > 1:
-            label += _trimmed(f" {one.bound:.3%}")
+            label += f" {_percent(one.bound)}"
         if len({other.seed for other in others}) > 1:
             label += f" seed {one.seed}"
         if len({other.version for other in others if other.method == one.method}) > 1:
@@ -129,7 +129,7 @@ class _Run:
 
     def _answer(self, bound: float) -> str:
         """Return which methods take the fewest bytes within a bound, and what they cost."""
-        limit = _trimmed(f"{bound:.3%}")
+        limit = _percent(bound)
         kept = [one for one in self._results if one.bound == bound and not one.missed]
         if not kept:
             return f"Nothing kept the bound of {limit} at every checkpoint."
@@ -143,7 +143,7 @@ class _Run:
         for one in [weights] if weights is states else [weights, states]:
             said += (
                 f" States from {_text(one.method)} are off by {one.mean:+.2%} on average, and"
-                f" {one.kept or 0:.0%} of them keep the bound on a second sample. The last takes"
+                f" {_percent(one.kept or 0.0)} of them keep the bound on a second sample. The last takes"
                 f" {one.restore[-1]:.2g} s of the processor to restore; finding settings takes"
                 f" {one.searched:.2g} s a checkpoint."
             )
@@ -174,7 +174,7 @@ class _Run:
         return _figure(
             f"Size against speed to {what}",
             "Higher is smaller, and further right is quicker; the line joins what no other method exceeds in"
-            f" both, of those that are at most {_trimmed(f'{limit:.3%}')} worse on average."
+            f" both, of those that are at most {_percent(limit)} worse on average."
             + (" Of lattice, judged by --eval, the search counts as encoding." if what == "encode" else ""),
             charts.scatter(rows, self.methods, speed, _SIZE),
             self._key(self._results),
@@ -309,10 +309,8 @@ def _finest(value: str) -> tuple[bool, float, str]:
         return False, 0.0, value
 
 
-def _trimmed(text: str) -> str:
-    """Return a percentage without zeros that say nothing."""
-    whole, percent, rest = text.partition("%")
-    return (whole.rstrip("0").rstrip(".") if "." in whole else whole) + percent + rest
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _text(text: str) -> str:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.bench.ledgers import NAMES
+from tests.bench.ledgers import HOSTILE, NAMES
 from tests.ui.test_bench_page import made
 
 CHROMIUM = shutil.which("chromium")
@@ -119,6 +119,16 @@ def test_lines_go_on_from_step_to_step(shown):
     charts = page.locator(".mark-line").count()
     assert charts > 8
     assert [line for line in across if line not in (sorted(line), sorted(line, reverse=True))] == []
+
+
+def test_names_under_the_pointer_are_text(shown):
+    page, _, wrong = shown
+    page.locator(f'.mark-rect path[aria-label*="{HOSTILE}"]').first.hover(force=True)
+    said = page.locator("#vg-tooltip-element")
+    said.wait_for()
+    assert HOSTILE in said.inner_text()
+    assert page.locator("img").count() == 0
+    assert wrong == []
 
 
 def test_names_in_charts_are_drawn_as_text(shown):
