@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from statistics import fmean, median
 from types import MappingProxyType
@@ -39,6 +40,7 @@ from mvcs.bench.methods.method import (
     State,
     Tensors,
     joined,
+    read_shapes,
     unpack,
 )
 from mvcs.bench.methods.method import before as known_before
@@ -61,7 +63,6 @@ Published = Mapping[str, float | None]
 _CODERS = ("he", "rle", "pe")
 _OURS = "mvcs"
 _FIRST_OF_TYPES = 4  # sections of a payload of Inshrinkerator before those of layer types
-_WIDTHS = 3  # the section of a payload of QD-Compressor that has the bits of each tensor
 _PAIRS = 5
 _TEN = 10
 _TRAIN_STEPS = 3
@@ -355,8 +356,8 @@ def _bins(lab: _Lab) -> list[Row]:
                 only = replace(lab.run, readers={step: lab.run.readers[step]})
                 ((record, payload),) = _payloads(lab.measure(method, bound, run=only), only)
                 if record.kept:
-                    found.append(_bins_of(record, method, payload))
-                    bits.append(8 * len(payload) / (record.weights / 4))
+                    found.append(_bins_of(record, payload))
+                    bits.append(8 * len(payload) / sum(map(prod, read_shapes(unpack(payload)[0]).values())))
             lacking = len(chosen) - len(found)
             note = f"none within the bound at {lacking} of {len(chosen)} checkpoints" if lacking else ""
             what, theirs = f"{name}, {bound:.1%}", dict(zip(_MODELS, published[name], strict=True))
@@ -365,13 +366,13 @@ def _bins(lab: _Lab) -> list[Row]:
     return rows
 
 
-def _bins_of(record: Record, method: Method, payload: bytes) -> float:
+def _bins_of(record: Record, payload: bytes) -> float:
     """Return the bins of a setting; of QD-Compressor's widths the mean over all weights."""
     if "bins" in record.setting:
         return float(record.setting["bins"])
-    shapes = method.decode(payload, None)[1].shapes
-    sizes = [int(np.prod(shape)) for shape in shapes.values()]
-    return float(np.average(2.0 ** np.frombuffer(unpack(payload)[_WIDTHS], np.uint8), weights=sizes))
+    layout, _, _, widths, *_ = unpack(payload)
+    sizes = [prod(shape) for shape in read_shapes(layout).values()]
+    return float(np.average(2.0 ** np.frombuffer(widths, np.uint8), weights=sizes))
 
 
 _TABLE8: Mapping[str, Published] = {

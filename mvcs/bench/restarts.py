@@ -349,7 +349,7 @@ def train_arm(judge: TaskJudge, method: Method | str, out: Path, plan: Plan, *, 
             found = training.run(Noise(plan.seed + 1 if name == "ulp" else 0))
     arm = Arm(name, plan.seed, plan.restores, **found)
     ledger.keep("arm", arm.to_json())
-    training.kept.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return arm
 
 

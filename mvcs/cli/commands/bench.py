@@ -494,13 +494,13 @@ def paper(
     recorded = None if folder is None else RecordedRun.of_folder(folder, made["every"] or 1)
     methods = Options.methods if made["methods"] is None else names_of(made["methods"])
     options = Options(
-        made["seed"],
-        made["evaluations"],
-        made["values"],
-        made["steps"],
-        tuple(dict.fromkeys(made["restores"])),
-        made["seeds"],
-        methods,
+        seed=made["seed"],
+        evaluations=made["evaluations"],
+        values=made["values"],
+        steps=made["steps"],
+        restores=tuple(dict.fromkeys(made["restores"])),
+        seeds=made["seeds"],
+        methods=methods,
     )
     with session.working() as progress:
         judge = TaskJudge(_held_out(task, made["data"]))
