@@ -152,7 +152,7 @@ class _Run:
     def _rate(self) -> str:
         rows = [{**self._look(one), "lost": one.mean, "ratio": one.weights} for one in self._results]
         rows = [row for row in rows if isfinite(row["lost"])]
-        lost = ("lost", "degradation of restored states")
+        lost = ("lost", "degradation")
         cells = [(self._label(one), f"{one.mean:+.3%}", f"{one.weights:.2f}") for one in self._results]
         return _figure(
             "Size against quality",
