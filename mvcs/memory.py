@@ -119,12 +119,27 @@ def _rarer(generation: int, times: int) -> Iterator[None]:
         rare = min(before * times, _RAREST)
         change(before, rare)
         usual.append(usual[0] if usual else before)
+    process = os.getpid()
     try:
         yield
     finally:
         with _LOCK:
-            before = usual.pop()
-            change(min(before * times, _RAREST), before)
+            if process == os.getpid():  # a fork meanwhile has them as usual already
+                before = usual.pop()
+                change(min(before * times, _RAREST), before)
+
+
+def _begin_in_child() -> None:
+    """Have the collector come as usual in a forked process, whatever threads of the other were at."""
+    found = list(gc.get_threshold())
+    for generation, usual in enumerate(_usual):
+        if usual:
+            found[generation] = usual[0]
+            usual.clear()
+    gc.set_threshold(*found)
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
 
 
 # Descriptions of tensors are many small objects without cycles. Each few thousand of them make the collector

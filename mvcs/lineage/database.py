@@ -3,6 +3,7 @@
 This module uses the standard library alone, so that looking at an index costs a millisecond.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from contextlib import closing, contextmanager, suppress
 from enum import Enum, StrEnum
 from pathlib import Path
 from stat import S_ISREG
+from threading import RLock
+from typing import Any
 
 from mvcs.errors import CorruptionError
 
@@ -41,6 +44,34 @@ class State(Enum):
     NEWER = "newer"
 
 
+# Held by the thread that has connections: a fork waits for it. SQLite has locks of its own, which would stay
+# locked in a child whose parent had another thread inside, and which nobody can free there.
+_IN_USE = RLock()
+os.register_at_fork(before=_IN_USE.acquire, after_in_parent=_IN_USE.release, after_in_child=_IN_USE.release)
+
+
+class Connection(sqlite3.Connection):
+    """A connection that no fork happens beside, from when it is opened until it is closed."""
+
+    _is_open = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401  # sqlite3's own
+        _IN_USE.acquire()
+        try:
+            super().__init__(*args, **options)
+        except BaseException:
+            _IN_USE.release()
+            raise
+        self._is_open = True
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+        super().close()
+        if self._is_open:
+            self._is_open = False
+            _IN_USE.release()
+
+
 def connect(path: Path, mode: Mode) -> sqlite3.Connection:
     """Open the file; transactions begin only where a caller says BEGIN.
 
@@ -49,7 +80,7 @@ def connect(path: Path, mode: Mode) -> sqlite3.Connection:
     """
     wait = 0.0 if mode is Mode.READ else WRITE_WAIT
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)
+    connection = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, factory=Connection)
     try:
         harden(connection)
         connection.execute("PRAGMA query_only=ON" if mode is Mode.READ else "PRAGMA synchronous=NORMAL")

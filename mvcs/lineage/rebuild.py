@@ -12,6 +12,7 @@ from pathlib import Path
 from mvcs.errors import ConflictError, MvcsError, StorageError
 from mvcs.lineage.creation import create
 from mvcs.lineage.database import (
+    Connection,
     Mode,
     State,
     connect,
@@ -47,7 +48,7 @@ def rebuild(
     pages = memory.hold(Use.LINEAGE)
     try:
         # SQLite keeps a database without a name in an unlinked temporary file: a kill leaves nothing behind.
-        with closing(sqlite3.connect("", isolation_level=None)) as fresh:
+        with closing(sqlite3.connect("", isolation_level=None, factory=Connection)) as fresh:
             harden(fresh)
             fresh.execute(f"PRAGMA cache_size=-{pages.take_rest() >> 10}")
             with immediate(fresh):

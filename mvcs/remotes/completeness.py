@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Revision
-from mvcs.objects import Blob, ExactTensor, ObjectId, QuantizedTensor, chunk_length, half, short_id
+from mvcs.objects import Blob, ExactTensor, ObjectId, QuantizedTensor, half, short_id
 from mvcs.store import ObjectStore
 
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
@@ -63,23 +63,12 @@ class Completeness:
     def _tensor(self, tensor: ExactTensor | QuantizedTensor, found: set[ObjectId]) -> None:
         if isinstance(tensor, ExactTensor):
             _require(tensor.chunks, found)
-            self._check_lengths(tensor, tensor.chunks, tensor.dtype.itemsize)
+            self.store.check_lengths(tensor)
             return
         _require(tensor.chunk_ids(), found)
-        self._check_lengths(tensor, tensor.codes, tensor.width)
+        self.store.check_lengths(tensor)
         if tensor.source is not None:
             self._tensor(tensor.source, found)
-
-    def _check_lengths(
-        self, tensor: ExactTensor | QuantizedTensor, chunks: Iterable[ObjectId], width: int
-    ) -> None:
-        for index, chunk in enumerate(chunks):
-            located = self.store.catalog.find(chunk)
-            expected = chunk_length(tensor.dtype, tensor.shape, index) * width
-            if located is not None and located.length != expected:
-                raise CorruptionError(
-                    f"chunk {short_id(chunk)} has {located.length} bytes; the grid asks for {expected}"
-                )
 
 
 def has_data(store: ObjectStore, revision: Revision) -> bool:

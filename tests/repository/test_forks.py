@@ -1,9 +1,12 @@
 """A forked process has none of the threads of the other, and so must not wait for what these held."""
 
+import contextlib
 import dataclasses
+import gc
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mvcs import Repository
+from mvcs import Repository, memory
 from mvcs.errors import UsageError
+from mvcs.lineage.database import Mode, connect
 from mvcs.progress import SILENT
 from mvcs.repository.session import Session
 from mvcs.store.backend.local import LocalBackend
@@ -89,3 +93,37 @@ def test_a_child_opens_a_distant_store_itself(tmp_path: Path) -> None:
             repo.close()
 
         assert forked(work) == 0
+
+
+def test_a_fork_waits_for_threads_that_are_inside_the_index(tmp_path: Path) -> None:
+    opened, closed = threading.Event(), list[bool]()
+
+    def use() -> None:
+        with contextlib.closing(connect(tmp_path / "index", Mode.CREATE)):
+            opened.set()
+            time.sleep(0.2)
+            closed.append(True)
+
+    def look() -> None:
+        assert closed
+        connect(tmp_path / "index", Mode.CREATE).close()
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    assert opened.wait(LONG)
+    assert forked(look) == 0
+    thread.join()
+
+
+def test_a_child_collects_cycles_as_usual_whatever_its_parent_was_at() -> None:
+    usual = gc.get_threshold()
+
+    def look() -> None:
+        assert gc.get_threshold() == usual
+        with memory.no_collections():
+            assert gc.get_threshold() != usual
+        assert gc.get_threshold() == usual
+
+    with memory.no_collections(), memory.rare_full_collections():
+        assert forked(look) == 0
+    assert gc.get_threshold() == usual

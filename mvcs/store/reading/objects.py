@@ -216,7 +216,12 @@ class ObjectStore:
     def several(
         self, wanted: Sequence[tuple[Leaf, int, memoryview]], *, exact: bool = False
     ) -> Iterator[Content]:
-        """Yield what `chunk` returns for each, neighbours read together; their lengths are not looked at."""
+        """Yield what `chunk` returns for each, neighbours read together.
+
+        Args:
+            wanted: leaves and numbers of chunks, with memory of as many bytes as each needs.
+            exact: the exact layer's chunks.
+        """
         tensors = [leaf.handed_over if exact else leaf.tensor for leaf, _, _ in wanted]
         ids = [
             tensor.chunks[index]
@@ -229,11 +234,13 @@ class ObjectStore:
             return
         start = 0
         for run in runs:
-            names = ids[start : start + run.count]
+            names, places = ids[start : start + run.count], wanted[start : start + run.count]
             start += run.count
-            yield from self._neighbours(run, names) or [
+            contents = self._neighbours(run, names) or (
                 self.read(Kind.CHUNK, name, exact=exact) for name in names
-            ]
+            )
+            for content, name, (_, _, memory) in zip(contents, names, places, strict=True):
+                yield self._of_length(content, memory.nbytes, name)
 
     def _neighbours(self, run: Run, names: Sequence[ObjectId]) -> list[Content] | None:
         """Return the contents of chunks that are neighbours in an entry; None where one is damaged."""
@@ -305,13 +312,33 @@ class ObjectStore:
         for chunk, expected in zip(blob.chunks, blob_chunk_lengths(blob.length), strict=True):
             yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
 
-    @staticmethod
-    def _of_length(chunk: Content, expected: int, identifier: ObjectId) -> Content:
-        if len(chunk) != expected:
-            raise CorruptionError(
-                f"chunk {short_id(identifier)} has {len(chunk)} bytes; the grid asks for {expected}"
-            )
+    def check_lengths(self, tensor: ExactTensor | QuantizedTensor) -> None:
+        """Compare the lengths of a tensor's chunks, as far as they are there, with what its shape needs.
+
+        Raises:
+            CorruptionError: one is of another length.
+        """
+        chunks, width = (
+            (tensor.chunks, tensor.dtype.itemsize)
+            if isinstance(tensor, ExactTensor)
+            else (tensor.codes, tensor.width)
+        )
+        for index, chunk in enumerate(chunks):
+            located = self.catalog.find(chunk)
+            if located is not None:
+                expected = chunk_length(tensor.dtype, tensor.shape, index) * width
+                self._check_length(located.length, expected, chunk)
+
+    def _of_length(self, chunk: Content, expected: int, identifier: ObjectId) -> Content:
+        self._check_length(len(chunk), expected, identifier)
         return chunk
+
+    @staticmethod
+    def _check_length(length: int, expected: int, identifier: ObjectId) -> None:
+        if length != expected:
+            raise CorruptionError(
+                f"chunk {short_id(identifier)} has {length} bytes; the grid asks for {expected}"
+            )
 
     def base_values(self, base: ObjectId, chunk: int, pack: str) -> Content:
         """Return the restored values that an entry of an exact pack is near, verified.

@@ -192,7 +192,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor, row by row, where it is."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    # A single element may have any stride, and only one of 1 is viewed as bytes.
+    return flat.as_strided(flat.shape, (1,)).view(torch.uint8)
 
 
 def copied_as(tensor: torch.Tensor) -> torch.Tensor:

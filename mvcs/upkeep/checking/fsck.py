@@ -17,7 +17,16 @@ from mvcs.errors import (
 )
 from mvcs.history import CountingGraph, Graph, Revision
 from mvcs.local import HEAD_LOG, HeadLog, LocalRecords, SeenRefs, StoreWatch, is_known_file
-from mvcs.objects import ObjectId, Tree, is_prefix, is_record_name, record_name, short_id
+from mvcs.objects import (
+    ExactTensor,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    is_prefix,
+    is_record_name,
+    record_name,
+    short_id,
+)
 from mvcs.progress import Progress
 from mvcs.refs import (
     HEADS,
@@ -95,6 +104,7 @@ class Fsck:
     _commits: dict[ObjectId, Revision] = field(default_factory=dict)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
     _blobs: set[tuple[ObjectId, int]] = field(default_factory=set)  # found, with the lengths trees name
+    _tensors: set[ExactTensor | QuantizedTensor] = field(default_factory=set)  # with chunks as they need
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
@@ -269,6 +279,9 @@ class Fsck:
             for named in set(reading.tree.blobs()) - self._blobs:
                 self.store.named_blob(*named)
                 self._blobs.add(named)
+            for tensor in {leaf.tensor for leaf in reading.tree.leaves} - self._tensors:
+                self.store.check_lengths(tensor)
+                self._tensors.add(tensor)
             self._given_up.check(revision, reading.tree)
         except (CorruptionError, NotFoundError) as error:
             self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))

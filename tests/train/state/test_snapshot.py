@@ -9,7 +9,7 @@ import torch
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.errors import StateError
 from mvcs.objects.chunk_grid import DTYPES
-from mvcs.train.state.host_copies import HostBuffers
+from mvcs.train.state.host_copies import HostBuffers, bits_of
 
 STORED = [getattr(torch, name) for name in DTYPES if hasattr(torch, name)]
 
@@ -154,3 +154,9 @@ def test_a_state_that_contains_itself_is_refused_not_followed_forever() -> None:
     state.append(state)
     with pytest.raises(StateError):
         capture_state(HostBuffers().copy(state))
+
+
+def test_a_single_element_of_any_stride_has_its_bytes() -> None:
+    element = torch.arange(8, dtype=torch.float32)[5::2][:1]
+    assert element.stride() == (2,)
+    assert bytes(bits_of(element).tolist()) == element.numpy().tobytes()
