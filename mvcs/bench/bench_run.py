@@ -102,6 +102,8 @@ def names_of(asked: str, task: str | None = None) -> list[str]:
         if name not in known:
             hint = meant(name, known) or "'mvcs bench methods' lists them"
             raise UsageError(f"there is no method '{name}'", hint=hint)
+    if not found:
+        raise UsageError("no method is named", hint="'mvcs bench methods' lists them")
     return list(dict.fromkeys(found))
 
 
@@ -129,8 +131,11 @@ def run_methods(
     Raises:
         EvaluationError: the judge's function failed.
         FileFormatError: a checkpoint is not of the judge's model.
+        ConflictError: the judge gives other numbers than when `out` was measured.
+        UsageError: it gives others each time, or does not look at weights.
     """
     ledger = Ledger.of(out, run, judge.identity)
+    Originals(judge, ledger).confirm(next(iter(run.readers.values()))())
     for name in names:
         method, _, fixed = name.partition(":")
         try:

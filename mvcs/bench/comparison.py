@@ -16,6 +16,7 @@ from mvcs.bench.methods.method import Method, NotApplicableError, Setting, State
 from mvcs.bench.runs.recorded_state import RecordedRun, RecordedState
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.delta import ElementFormat, choose_exact
+from mvcs.errors import ConflictError, EvaluationError, FileFormatError, UsageError
 from mvcs.inshrinkerator import ConfigurationCube, ConfigurationSearch
 from mvcs.progress import Progress
 from mvcs.search import Baseline, Bound, PairedCheck, Verdict, check_repeatable
@@ -81,8 +82,11 @@ def compare(
     progress.start(f"measuring {name}", len(run.readers), "checkpoints")
     with one_thread(terms.seed):
         work = Comparison(judge, method, ledger, terms, None if fixed is None else method.fixed[fixed])
-        for read in run.readers.values():
-            progress.note(f"{name}, {_told(work.advance(series, read()))}")
+        for step, read in run.readers.items():
+            try:
+                progress.note(f"{name}, {_told(work.advance(series, read()))}")
+            except (EvaluationError, FileFormatError) as error:
+                raise type(error)(f"step {step}: {error.message}", hint=error.hint) from error
             progress.advance(1)
     progress.finish()
     return series
@@ -95,6 +99,37 @@ class Originals:
     judge: Judge
     ledger: Ledger
 
+    def confirm(self, recorded: RecordedState) -> None:
+        """Make sure that the judge gives the numbers that the ledger has, and looks at weights at all.
+
+        Raises:
+            ConflictError: it gives others than when the ledger was begun.
+            UsageError: it gives others each time, or the same for quite other weights.
+        """
+        was_known = f"{SAMPLES[0]} {recorded.step}" in (self.ledger.known("originals") or {})
+        baseline = self.baseline(recorded, SAMPLES[0])
+        try:
+            with self.judge.evaluation(recorded.state(), SAMPLES[0]) as measured:
+                check_repeatable(measured, baseline)
+        except UsageError as error:
+            if not was_known:
+                raise
+            raise ConflictError(
+                f"the evaluation is not the one of what '{self.ledger.folder}' has: {error.message}",
+                hint="choose another --out, or the evaluation as it was",
+            ) from error
+        drawn = np.random.default_rng(0)
+        others = {
+            name: (weight.std() or 1) * drawn.standard_normal(weight.shape, np.float32)
+            for name, weight in recorded.weights.items()
+        }
+        with self.judge.evaluation(recorded.state(others), SAMPLES[0]) as measured:
+            if PairedCheck(Bound(0.0), stops_early=False).judge(measured, baseline, 0.0).is_same:
+                raise UsageError(
+                    "the evaluation gives the same for quite other weights",
+                    hint="let it evaluate the state that it is given",
+                )
+
     def judged(self, recorded: RecordedState, state: Any, sample: str, bound: Bound) -> Judged:  # noqa: ANN401
         """Return what a restored state lost on a whole sample."""
         baseline = self.baseline(recorded, sample)
@@ -103,19 +138,12 @@ class Originals:
         return Judged.of(verdict)
 
     def baseline(self, recorded: RecordedState, sample: str) -> Baseline:
-        """Return what the judge gives for the recorded state itself.
-
-        Raises:
-            UsageError: it gives something else when it is asked again, which the first state is judged by.
-        """
+        """Return what the judge gives for the recorded state itself."""
         known: dict[str, list[list[float]]] = self.ledger.known("originals") or {}
         name = f"{sample} {recorded.step}"
         if name not in known:
             with self.judge.evaluation(recorded.state(), sample) as measured:
                 found = Baseline.measure(measured)
-            if not known:
-                with self.judge.evaluation(recorded.state(), sample) as measured:
-                    check_repeatable(measured, found)
             known[name] = [list(batch) for batch in found.batches] if found.is_paired else [[found.value]]
             self.ledger.keep("originals", known)
         batches = known[name]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from inspect import Parameter, signature
+from textwrap import shorten
 from typing import Any, Protocol
 
 from mvcs.bench.runs.tasks import Task, samples_of
@@ -12,6 +13,11 @@ from mvcs.train import called
 
 SAMPLES = ("search", "verify", "report")
 """What a setting is searched on, what tells whether that was right, and what results are about."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the beginning of what torch says of a state, which goes on with all names of a model."""
+    return shorten(str(error), 200, placeholder=" ...")
 
 
 class Judge(Protocol):
@@ -62,7 +68,7 @@ class TaskJudge:
             self._model.load_state_dict(state["model"])
         except (RuntimeError, KeyError, TypeError) as error:
             raise FileFormatError(
-                f"a checkpoint is not of the model of task '{self.identity['task']}': {error}",
+                f"a checkpoint is not of the model of task '{self.identity['task']}': {first_line(error)}",
                 hint="name the task that the run learned, or evaluate with --eval module:function",
             ) from error
         yield self._samples[sample].evaluate(self._model)

@@ -15,7 +15,7 @@ from mvcs.bench.ledger import Ledger
 from mvcs.bench.methods.qd import QD
 from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.recorded_state import RecordedRun
-from mvcs.errors import EvaluationError, FileFormatError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, EvaluationError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench.runs import Stop, StopAfter
@@ -190,6 +190,55 @@ def test_commits_of_a_repository_are_checkpoints(recorded, tmp_path):
         ours = only(compared(found, tmp_path / "out"))
     theirs = only(compared(recorded, tmp_path / "files"))
     assert [one.stored for one in ours.records] == [one.stored for one in theirs.records]
+
+
+def test_a_range_leaves_out_what_its_beginning_has(tmp_path):
+    with Repository.init(tmp_path / "repo") as repository:
+        for step, state in zip(STEPS, states(), strict=True):
+            repository.commit(state, step=step)
+        assert list(RecordedRun.of_commits(repository, "HEAD~2..HEAD").readers) == [30, 40]
+
+
+def test_commits_of_one_file_give_its_content(recorded, tmp_path):
+    with Repository.init(tmp_path / "repo") as repository:
+        for step, state in zip(STEPS, states(), strict=True):
+            torch.save(state, tmp_path / "repo/model.pt")
+            repository.commit_files([tmp_path / "repo/model.pt"], message="again", step=step)
+        ours = only(compared(RecordedRun.of_commits(repository, "HEAD"), tmp_path / "out"))
+    theirs = only(compared(recorded, tmp_path / "files"))
+    assert [one.stored for one in ours.records] == [one.stored for one in theirs.records]
+
+
+def test_another_evaluation_of_the_same_name_is_refused(recorded, tmp_path):
+    compared(recorded, tmp_path / "out")
+
+    def other(state, sample):
+        return ((2 * total, count) for total, count in loss(state, sample))
+
+    with pytest.raises(ConflictError, match="is not the one"):
+        compared(recorded, tmp_path / "out", function=other)
+
+
+def test_an_evaluation_that_does_not_look_at_weights_is_refused(recorded, tmp_path):
+    with pytest.raises(UsageError, match="quite other weights"):
+        compared(recorded, tmp_path / "out", function=lambda _: 1.25)
+
+
+def test_an_evaluation_that_fails_on_the_way_names_the_step(tmp_path):
+    def failing(state, sample):
+        if state.get("at") == 30:
+            raise ZeroDivisionError("no data")
+        return loss(state, sample)
+
+    found = list(states())
+    found[2]["at"] = 30
+    with pytest.raises(EvaluationError, match=r"step 30: .*no data"):
+        compared(RecordedRun.of_folder(saved(tmp_path / "run", found)), tmp_path / "out", function=failing)
+
+
+def test_one_checkpoint_of_many_is_too_few(tmp_path):
+    with pytest.raises(NotFoundError, match="two are needed"):
+        RecordedRun.of_folder(saved(tmp_path / "run", states()), every=9)
 
 
 def test_commits_without_a_step_are_refused(tmp_path):

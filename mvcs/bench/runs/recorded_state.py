@@ -30,6 +30,7 @@ from mvcs.quantize import from_float32, to_float32
 from mvcs.repository import Repository
 
 Floats = NDArray[np.float32]
+_FEWEST = 2
 _GRADIENTS = ("exp_avg", "momentum_buffer")
 
 
@@ -185,9 +186,11 @@ class RecordedRun:
         """Find the checkpoint files of a folder, of which every so many count.
 
         Raises:
-            NotFoundError: there are fewer than two.
+            NotFoundError: there are fewer than two, or fewer than two count.
         """
         found = checkpoints(folder)[::every]
+        if len(found) < _FEWEST:
+            raise NotFoundError(f"of the checkpoints in '{folder}' {len(found)} is used, and two are needed")
         hasher = blake3()
         for one in found:
             hasher.update(blake3(max_threads=blake3.AUTO).update_mmap(one.path).digest())
@@ -196,15 +199,23 @@ class RecordedRun:
 
     @classmethod
     def of_commits(cls, repository: Repository, revisions: str, every: int = 1) -> "RecordedRun":
-        """Find the commits of a range, as `mvcs log` takes it, of which every so many count.
+        """Find the commits of a range, of which every so many count.
+
+        Args:
+            repository: that has them.
+            revisions: a revision for its whole history, or `A..B` for what B has and A has not.
+            every: one of so many is used.
 
         Raises:
             NotFoundError: there are fewer than two, or no such revisions.
             UsageError: a commit has no step, or two have the same.
         """
-        found = list(repository.log(revisions))[::-1][::every]
-        if len(found) < 2:
-            hint = "name a range as 'mvcs log' takes it, such as main or v1..main"
+        old, dots, new = revisions.partition("..")
+        left_out = {one.id for one in repository.log(old or "HEAD")} if dots else set()
+        tip = (new or "HEAD") if dots else revisions
+        found = [one for one in repository.log(tip) if one.id not in left_out][::-1][::every]
+        if len(found) < _FEWEST:
+            hint = "name a revision for its whole history, or two with dots between them, such as v1..main"
             raise NotFoundError(
                 f"there are {len(found)} commits in '{revisions}', and two are needed", hint=hint
             )
@@ -214,7 +225,8 @@ class RecordedRun:
             raise UsageError(f"the commits of '{revisions}' need a step each, all different", hint=hint)
 
         def read(step: int, revision: str) -> RecordedState:
-            return RecordedState(step, capture_state(repository.restore(revision).state))
+            state, files = repository.restore(revision).state, repository.show(revision).files
+            return RecordedState(step, capture_state(state[files[0]] if files and len(files) == 1 else state))
 
         readers = {one.step: partial(read, one.step, one.id) for one in found if one.step is not None}
         digest = blake3(" ".join(one.id for one in found).encode()).hexdigest()

@@ -335,7 +335,10 @@ class _Compared(TypedDict):
     " parameter sample it is told 'search', 'verify' or 'report', which should share no example.",
 )
 @click.option(
-    "--repo", "revisions", metavar="REV-RANGE", help="Instead of DIR: commits of the repository around here."
+    "--repo",
+    "revisions",
+    metavar="REV-RANGE",
+    help="Instead of DIR: commits of the repository around here, such as main and all before, or v1..main.",
 )
 @click.option(
     "--methods",
@@ -386,9 +389,9 @@ def run(
     'mvcs bench report OUT' makes a page of them.
     """
     if (folder is None) == (compared["revisions"] is None):
-        raise click.UsageError("name a folder of checkpoints, or commits with --repo")
+        raise click.UsageError("name either a folder of checkpoints, or commits with --repo")
     if (compared["task"] is None) == (compared["function"] is None):
-        raise click.UsageError("say what judges a state: --task RUN or --eval MODULE:FUNCTION")
+        raise click.UsageError("say what judges a state: either --task RUN or --eval MODULE:FUNCTION")
     if compared["data"] is not None and compared["task"] is None:
         raise click.UsageError("--data needs --task; a function of yours has its own data")
     from mvcs.bench import FunctionJudge, RecordedRun, TaskJudge, Terms, names_of, run_methods
