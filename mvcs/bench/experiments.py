@@ -175,7 +175,9 @@ class _Lab:
         except NotApplicableError as error:
             return Row(what, published, None, "x", error.message)
         found = Result.of(series, series.records())
-        return Row(what, published, found.weights, "x", f"loss {found.mean:+.2%} in the mean")
+        missed = f", none within 1 % at {found.missed} of {found.checkpoints}" if found.missed else ""
+        note = f"loss {found.mean:+.2%} in the mean{missed}"
+        return Row(what, published, found.weights, "x", note)
 
 
 @dataclass(frozen=True)
