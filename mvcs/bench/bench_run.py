@@ -65,7 +65,13 @@ class MethodsReport(Report):
     def of_all(cls) -> Self:
         """Return what the catalogue has."""
         own = MethodInfo(
-            LATTICE, "mvcs: bounded commits, through the training hook or as files", "", {}, [], []
+            LATTICE,
+            "mvcs: bounded commits, through the training hook or as files",
+            "it stores whole states, and an optimizer's moments less than exactly (--moments light); of the"
+            " others only excp does",
+            {},
+            [],
+            [],
         )
         found = [
             MethodInfo(
@@ -206,9 +212,10 @@ class _Tuning:
 
     def commit(self, recorded: RecordedState, made: CommitInfo | None) -> BoundedStep:
         """Commit a checkpoint, unless that was done, and judge what is restored."""
-        bound, began = Bound(self.terms.max_degradation), time.process_time()
+        bound, spent = Bound(self.terms.max_degradation), None
         if made is None:
             _save(recorded, self.file)
+            began = time.process_time()
             tuned = tune_files(
                 self.repository,
                 [self.file],
@@ -217,13 +224,14 @@ class _Tuning:
                 moments=MomentsConfig.named(_MOMENTS),
                 budget=Budget(self.terms.evaluations),
             )
+            searched = time.process_time()
             tuned.commit(self.repository, f"step {recorded.step}", step=recorded.step)
+            spent = Spent(0.0, searched - began, time.process_time() - searched, 0.0)
             made = self.repository.resolve("HEAD")
-        took, restoring = time.process_time() - began, time.process_time()
+        restoring = time.process_time()
         state = self.repository.restore(made.id, prefer_exact=False).state[self.file.name]
         restored = time.process_time() - restoring
         verify, report = (self.originals.judged(recorded, state, sample, bound) for sample in SAMPLES[1:])
-        spent = Spent(0.0, took, 0.0, 0.0)
         return BoundedStep.of(self.repository.show(made.id), verify, report, spent, restored)
 
 
@@ -264,7 +272,7 @@ def _record(commit: BoundedStep, digest: str) -> Record:
         search=commit.search,
         verify=commit.verify,
         report=commit.report,
-        encode=0.0 if spent is None else spent.codec_seconds or spent.search_seconds,
+        encode=0.0 if spent is None else spent.codec_seconds,
         decode=commit.restored or 0.0,
         memcpy=time.process_time() - began,
         searched=0.0 if spent is None else spent.codec_seconds + spent.search_seconds,

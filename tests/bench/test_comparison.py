@@ -3,12 +3,13 @@
 import itertools
 import json
 import sys
+import time
 
 import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.bench_run import names_of, run_methods
+from mvcs.bench.bench_run import MethodsReport, names_of, run_methods
 from mvcs.bench.comparison import Terms
 from mvcs.bench.judges import FunctionJudge
 from mvcs.bench.ledger import Ledger
@@ -180,6 +181,21 @@ def test_mvcs_itself_is_measured_by_the_same_function(recorded, tmp_path):
     assert [one.step for one in result.records] == list(STEPS)
     assert all(one.verify.degradation < 0.1 for one in result.records)
     assert only(compared(recorded, tmp_path / "out", "lattice")) == result
+
+
+def test_encoding_of_mvcs_itself_is_the_commit_without_the_search(recorded, tmp_path):
+    def slow(state, sample):
+        began = time.process_time()
+        while time.process_time() - began < 0.01:
+            pass
+        yield from loss(state, sample)
+
+    for one in only(compared(recorded, tmp_path / "out", "lattice", slow)).records:
+        assert 0 < one.encode <= one.searched - 0.01 * one.tested
+
+
+def test_the_list_of_methods_says_what_mvcs_itself_keeps_of_moments():
+    assert "moments" in MethodsReport.of_all().methods[0].differs
 
 
 def test_commits_of_a_repository_are_checkpoints(recorded, tmp_path):
