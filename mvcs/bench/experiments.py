@@ -174,7 +174,7 @@ class _Lab:
             series = self.measure(method, _USUAL, fixed)
         except NotApplicableError as error:
             return Row(what, published, None, "x", error.message)
-        found = Result.of(series, series.records())
+        found = Result.of(series, series.records(), list(self.run.readers))
         missed = f", none within 1 % at {found.missed} of {found.checkpoints}" if found.missed else ""
         note = f"loss {found.mean:+.2%} in the mean{missed}"
         return Row(what, published, found.weights, "x", note)

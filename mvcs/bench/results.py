@@ -22,6 +22,7 @@ class Result(Report):
         bound: the degradation accepted; None where nothing is searched.
         seed: of what it drew.
         checkpoints: how many were measured.
+        unmeasured: those of the run that were not, or whose record is damaged.
         weights: CR-w, bytes of weights over bytes stored for them.
         weights_later: the same without the first checkpoint; None for a single one.
         everything: CR-all, bytes of whole states over bytes stored for them.
@@ -44,6 +45,7 @@ class Result(Report):
     bound: float | None
     seed: int
     checkpoints: int
+    unmeasured: int
     weights: float
     weights_later: float | None
     everything: float
@@ -59,8 +61,8 @@ class Result(Report):
     records: list[Record]
 
     @classmethod
-    def of(cls, series: Series, records: Sequence[Record]) -> Self:
-        """Sum up the records of a method; there is at least one."""
+    def of(cls, series: Series, records: Sequence[Record], steps: Sequence[int]) -> Self:
+        """Sum up the records of a method on a run of these steps; there is at least one."""
         count, later, bound = len(records), records[1:], series.bound
         kept = None if bound is None else sum(one.verify.keeps(bound) for one in records) / count
         return cls(
@@ -69,6 +71,7 @@ class Result(Report):
             bound=bound,
             seed=series.seed,
             checkpoints=count,
+            unmeasured=len(set(steps) - {one.step for one in records}),
             weights=_ratio([(one.weights, one.stored) for one in records]),
             weights_later=_ratio([(one.weights, one.stored) for one in later]) if later else None,
             everything=_ratio([(one.raw, one.everything) for one in records]),
@@ -93,7 +96,7 @@ class RunResults(Report):
         digest: of the run and of how it was evaluated.
         run: what it is about.
         results: one for each method, bound and seed.
-        skipped: methods that could not be measured, with the reason.
+        skipped: methods that were not measured, with the reason.
     """
 
     digest: str
@@ -105,10 +108,12 @@ class RunResults(Report):
     def of(cls, ledger: Ledger) -> Self:
         """Read what a ledger has."""
         found = [(series, series.records()) for series in ledger.all_series()]
-        results = [Result.of(series, records) for series, records in found if records]
+        steps = ledger.run["steps"]
+        results = [Result.of(series, records, steps) for series, records in found if records]
+        skipped = {series.method: _not_begun(series.bound) for series, records in found if not records}
         run = dict(ledger.run)
         results.sort(key=lambda one: (one.bound is None, one.bound or 0.0, -one.weights))
-        return cls(str(run.pop("digest", "")), run, results, dict(ledger.known("skipped") or {}))
+        return cls(str(run.pop("digest", "")), run, results, skipped | (ledger.known("skipped") or {}))
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,10 @@ def _restore(name: str, own: list[float]) -> list[float]:
     if chain == "all":
         return list(accumulate(own))
     return [own[0], *(own[0] + one for one in own[1:])] if chain == "first" else own
+
+
+def _not_begun(bound: float | None) -> str:
+    return "no checkpoint is measured yet" + ("" if bound is None else f" at the bound {bound:g}")
 
 
 def _ratio(pairs: Sequence[tuple[int, int]]) -> float:

@@ -194,6 +194,21 @@ def test_encoding_of_mvcs_itself_is_the_commit_without_the_search(recorded, tmp_
         assert 0 < one.encode <= one.searched - 0.01 * one.tested
 
 
+def test_a_result_says_how_many_checkpoints_are_not_measured(recorded, tmp_path):
+    compared(recorded, tmp_path / "out")
+    next((tmp_path / "out").rglob("step_*40.json")).unlink()
+    result = only(ComparisonReport.of(tmp_path / "out"))
+    assert (result.checkpoints, result.unmeasured) == (3, 1)
+
+
+def test_a_method_that_was_begun_and_not_measured_is_named(recorded, tmp_path):
+    compared(recorded, tmp_path / "out")
+    for path in (tmp_path / "out").rglob("step_*.json"):
+        path.unlink()
+    (run,) = ComparisonReport.of(tmp_path / "out").runs
+    assert run.skipped == {"qd": "no checkpoint is measured yet at the bound 0.02"}
+
+
 def test_the_list_of_methods_says_what_mvcs_itself_keeps_of_moments():
     assert "moments" in MethodsReport.of_all().methods[0].differs
 
