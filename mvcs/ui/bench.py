@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.text import Screen, count, number, printable, share, size, table, wrapped
+from mvcs.ui.text import Screen, count, number, printable, seconds, share, size, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.bench import (
@@ -41,6 +41,10 @@ RESULT_HEADS = (
     "s",
 )
 """What `result_cells` returns."""
+MOMENTS = "excp and lattice keep moments less than exactly, the others exactly"
+"""What to know where whole states are compared."""
+KEPT = "within the bound on a second sample, give or take two standard errors of the measurement"
+"""What the column "kept" counts."""
 _SIDE_BY_SIDE = 3
 _QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]
 
@@ -238,13 +242,15 @@ def compared(report: "ComparisonReport", screen: Screen) -> list[str]:
     lines = [f"{printable(report.folder)}: {count(len(report.runs), 'run')}"]
     for run in report.runs:
         lines += ["", run_about(run)]
-        lines += table(
-            [RESULT_HEADS, *map(result_cells, run.results)],
-            "<>>>>>>>>>>>",
-            screen,
-            optional=(9, 10, 8, 11, 3),
-        )
-        lines += [f"{printable(name)} is skipped: {printable(why)}" for name, why in run.skipped.items()]
+        if run.results:
+            rows = [RESULT_HEADS, *map(result_cells, run.results)]
+            lines += table(rows, "<>>>>>>>>>>>", screen, optional=(9, 10, 8, 11, 3))
+            legend = f"kept: {KEPT}; CR-all: {MOMENTS}; s: seconds of the processor a checkpoint"
+            lines += wrapped("", legend.split(), screen, " ")
+        else:
+            lines.append("Nothing was measured.")
+        skipped = run.skipped.items()
+        lines += [f"{printable(name)} was not measured: {printable(why)}" for name, why in skipped]
     return lines
 
 
@@ -259,7 +265,7 @@ def run_about(run: "RunResults") -> str:
 def result_cells(one: "Result") -> list[str]:
     """Return what a method cost and lost on a run."""
     return [
-        one.method,
+        one.method + measured_part(one),
         "-" if one.bound is None else f"{one.bound:g}",
         f"{one.weights:.2f}",
         "-" if one.weights_later is None else f"{one.weights_later:.2f}",
@@ -270,8 +276,13 @@ def result_cells(one: "Result") -> list[str]:
         f"{one.tested:.1f}",
         f"{one.encode:.4f}",
         f"{one.decode:.4f}",
-        f"{one.searched:.1f}",
+        seconds(one.searched).removesuffix(" s"),
     ]
+
+
+def measured_part(one: "Result") -> str:
+    """Return how many of a run's checkpoints a result has, where it has not all."""
+    return f" ({one.checkpoints} of {one.checkpoints + one.unmeasured})" if one.unmeasured else ""
 
 
 def paper(report: "PaperReport", screen: Screen) -> list[str]:

@@ -18,7 +18,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from mvcs.ui import charts
-from mvcs.ui.bench import RESULT_HEADS, result_cells, run_about
+from mvcs.ui.bench import KEPT, MOMENTS, RESULT_HEADS, measured_part, result_cells, run_about
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _coloured(report: "ComparisonReport") -> list[str]:
     places = dict[str, tuple[bool, bool, int]]()
     for run in report.runs:
         for place, one in enumerate(sorted(run.results, key=lambda one: -one.weights)):
-            found = (one.bound is None, one.missed > 0, place)
+            found = (one.bound is None, one.missed + one.unmeasured > 0, place)
             places[_family(one)] = min(places.get(_family(one), found), found)
     return sorted(places, key=places.__getitem__)[: len(charts.SHAPES)]
 
@@ -67,6 +67,10 @@ class _Run:
     def parts(self) -> Iterator[str]:
         """Yield HTML."""
         yield f"<h2>{_text(run_about(self.run))}</h2>"
+        if not self._results:
+            yield "<p>Nothing was measured.</p>"
+        elif any(one.unmeasured for one in self._results):
+            yield f"<p>{_UNFINISHED}</p>"
         yield from (f"<p>{self._answer(bound)}</p>" for bound in self._bounds)
         for name, why in self.run.skipped.items():
             yield f"<p>{_text(name)} was not measured: {_text(why)}</p>"
@@ -106,7 +110,7 @@ class _Run:
 
     def _label(self, one: "Result") -> str:
         """Return what a result is called: its bound, seed and version where those of others differ."""
-        label, others = printable(one.method), self._results
+        label, others = printable(one.method) + measured_part(one), self._results
         if one.bound is not None and len(self._bounds) > 1:
             label += f" {_percent(one.bound)}"
         if len({other.seed for other in others}) > 1:
@@ -130,22 +134,21 @@ class _Run:
     def _answer(self, bound: float) -> str:
         """Return which methods take the fewest bytes within a bound, and what they cost."""
         limit = _percent(bound)
-        kept = [one for one in self._results if one.bound == bound and not one.missed]
+        kept = [one for one in self._results if one.bound == bound and not one.missed + one.unmeasured]
         if not kept:
-            return f"Nothing kept the bound of {limit} at every checkpoint."
+            return f"Nothing is known to keep the bound of {limit} at every checkpoint."
         weights = max(kept, key=lambda one: one.weights)
         states = max(kept, key=lambda one: one.everything)
         said = (
             f"At most {limit} worse: <strong>{_text(weights.method)}</strong> makes weights smallest,"
             f" {weights.weights:.1f} times, and <strong>{_text(states.method)}</strong> whole states,"
-            f" {states.everything:.1f} times."
+            f" {states.everything:.1f} times ({MOMENTS})."
         )
         for one in [weights] if weights is states else [weights, states]:
             said += (
                 f" States from {_text(one.method)} are off by {one.mean:+.2%} on average, and"
-                f" {_percent(one.kept or 0.0)} of them keep the bound on a second sample. The last takes"
-                f" {one.restore[-1]:.2g} s of the processor to restore; finding settings takes"
-                f" {one.searched:.2g} s a checkpoint."
+                f" {_percent(one.kept or 0.0)} of them are {KEPT}. The last takes {one.restore[-1]:.2g} s of"
+                f" the processor to restore; finding settings takes {one.searched:.2g} s a checkpoint."
             )
         return said
 
@@ -175,7 +178,7 @@ class _Run:
             f"Size against speed to {what}",
             "Higher is smaller, and further right is quicker; the line joins what no other method exceeds in"
             f" both, of those that are at most {_percent(limit)} worse on average."
-            + (" Of lattice, judged by --eval, the search counts as encoding." if what == "encode" else ""),
+            " Of lattice it is that of whole states, moments included; most others code weights alone.",
             charts.scatter(rows, self.methods, speed, _SIZE),
             self._key(self._results),
             _table(
@@ -204,8 +207,8 @@ class _Run:
         ]
         return _figure(
             "Whole states by what is in them",
-            "What a checkpoint takes on average, the smallest first. Methods of papers code weights, and all"
-            " else is stored exactly; of lattice, which is mvcs itself, moments are counted in the rest.",
+            f"What a checkpoint takes on average, the smallest first: {MOMENTS}. Those of lattice, which is"
+            " mvcs itself, are counted in the rest.",
             charts.bars(rows, [label for label, _ in cells[:_BARS]], classes, "MB a checkpoint"),
             _key(("■", f"k{place}", kind) for place, kind in enumerate(classes)),
             _table(
@@ -234,17 +237,16 @@ class _Run:
         )
 
     def _settings(self, results: "list[Result]") -> Iterator[str]:
-        """Yield a chart for each axis that is the first of some methods."""
-        first = [next(iter(one.records[0].setting), "") for one in results]
-        for name in dict.fromkeys(filter(None, first)):
+        """Yield a chart for each axis, of the methods that have it."""
+        for name in dict.fromkeys(name for one in results for name in one.records[0].setting):
             found = [
-                (one, [_value(record.setting.get(name)) for record in one.records])
-                for one, axis in zip(results, first, strict=True)
-                if axis == name
+                (one, [_value(record.setting.get(name, "-")) for record in one.records])
+                for one in results
+                if name in one.records[0].setting
             ]
             yield self._lines(
                 f"Chosen settings: {printable(name)}",
-                "What the search chose at each checkpoint of the first thing that it varies.",
+                "What the search chose at each checkpoint.",
                 found,
                 printable(name),
                 values=sorted({value for _, values in found for value in values}, key=_finest, reverse=True),
@@ -342,7 +344,13 @@ def _figure(title: str, sentence: str, spec: charts.Spec, key: str, table: str) 
 
 _COLUMNS = (
     "CR-w: bytes of weights over bytes stored for them; later: without the first checkpoint; CR-all: the same"
-    " of whole states. kept: share of checkpoints within the bound on a second sample; worst: the largest"
-    " degradation there; mean: that on a third sample. settings: evaluated a checkpoint; encode and decode:"
-    " speed, memcpy is 1; s: seconds of the processor a checkpoint, the search included."
+    f" of whole states, where {MOMENTS}. kept: share of checkpoints {KEPT}; worst: the largest degradation"
+    " there, which may thus be a little beyond the bound; mean: that on a third sample. settings: evaluated a"
+    " checkpoint; encode and decode: speed, memcpy is 1; s: seconds of the processor a checkpoint, the search"
+    " included."
+)
+_UNFINISHED = (
+    "This run is unfinished, or some of its records are damaged. Where a method has fewer checkpoints than"
+    " the run, their number is behind its name, and the next lines leave it out. The same 'mvcs bench run'"
+    " measures the rest."
 )

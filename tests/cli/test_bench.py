@@ -4,13 +4,17 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.cli.commands.bench import bounded
 from mvcs.commits.request import Mechanisms
 from mvcs.progress import SILENT
+from mvcs.ui.bench import compared
+from mvcs.ui.text import Screen
 from tests.bench.ledgers import NAMES, write_ledger
 from tests.bench.runs import contents, tiny_cnn, write_encoder, write_pictures
 from tests.cli.conftest import Console
@@ -157,6 +161,26 @@ def test_paper_prints_published_beside_measured(small, monkeypatch):
 def test_paper_refuses_an_unknown_experiment(small):
     words = ("bench", "paper", "fig12", "run", "--task", "gpt", "--out", "papers")
     assert "fig11" in small(*words, "--json", code=2).error["hint"]
+
+
+def test_a_table_of_methods_has_short_times_and_a_legend(tmp_path):
+    write_ledger(tmp_path, NAMES[:2], bounds=(0.01,))
+    next(tmp_path.rglob("lattice-v1-0.01-0/step_*.json")).unlink()
+    report = ComparisonReport.of(tmp_path)
+    (run,) = report.runs
+    quick = replace(
+        report, runs=[replace(run, results=[replace(one, searched=0.0123) for one in run.results])]
+    )
+    text = "\n".join(compared(quick, Screen()))
+    assert "lattice (3 of 4)" in text
+    assert " 0.012\n" in text
+    assert "two standard errors" in text
+
+
+def test_a_table_of_nothing_says_so(tmp_path):
+    write_ledger(tmp_path, ())
+    lines = compared(ComparisonReport.of(tmp_path), Screen())
+    assert lines[3] == "Nothing was measured."
 
 
 def test_report_makes_a_page_of_what_was_measured(console):

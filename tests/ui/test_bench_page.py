@@ -158,6 +158,38 @@ def test_several_runs_share_the_script(tmp_path):
     assert len(found.scripts) == 1
 
 
+def test_an_unfinished_method_is_marked_and_not_in_the_headline(tmp_path):
+    write_ledger(tmp_path, NAMES[:2], bounds=(0.01,))
+    next(tmp_path.rglob("lattice-v1-0.01-0/step_*.json")).unlink()
+    found = Page(page(ComparisonReport.of(tmp_path)))
+    assert found.shown("strong") == ["inshrinkerator"] * 2
+    assert any("unfinished" in text for text in found.shown("p"))
+    assert "lattice (3 of 4)" in found.shown("td")
+
+
+def test_where_nothing_was_measured_the_page_says_so(tmp_path):
+    found = Page(made(tmp_path, ()))
+    assert "Nothing was measured." in found.shown("p")
+    assert any("excp was not measured: no moments" in text for text in found.shown("p"))
+
+
+def test_all_that_a_search_varies_is_shown(tmp_path):
+    write_ledger(tmp_path, ["qd"], bounds=(0.01,))
+    report = ComparisonReport.of(tmp_path)
+    (run,) = report.runs
+    (one,) = run.results
+    records = [replace(record, setting={"min_bits": 2, "max_bits": 4}) for record in one.records]
+    run = replace(run, results=[replace(one, records=records)])
+    titles = Page(page(replace(report, runs=[run]))).shown("h4")
+    assert titles[-2:] == ["Chosen settings: min_bits", "Chosen settings: max_bits"]
+
+
+def test_legends_say_what_within_the_bound_means_and_who_keeps_moments_inexactly(found):
+    legend = " ".join(found.shown("p"))
+    assert "two standard errors" in legend
+    assert "excp and lattice keep moments less than exactly" in legend
+
+
 def test_what_is_no_number_is_in_no_chart(tmp_path):
     found = Page(made(tmp_path, NAMES[:2], lost=float("nan")))
     assert "nan" not in json.dumps(found.specs).lower().replace("nance", "")
