@@ -71,12 +71,12 @@ without_option = click.option(
 
 @group(
     "bench",
-    "train a run, and measure encodings and histories on it",
-    example="mvcs bench make gpt runs/gpt\nmvcs bench codec runs/gpt",
+    "compare methods on checkpoints of your own, and measure encodings and histories",
+    example="mvcs bench run checkpoints --eval validate:loss --out compared\nmvcs bench codec runs/gpt",
     exits=(1, 3, 4, 5, 7),
 )
 def command(context: click.Context) -> None:
-    """Measure encodings, quantizers and whole histories on real checkpoints.
+    """Compare methods of compression on checkpoints of your own, or train a run to measure on.
 
     It needs no repository. Speeds are given beside memcpy of as many bytes in the same run.
     """
@@ -382,8 +382,12 @@ def run(
 
     Every method codes weights of two and more dimensions of one checkpoint after another, near what its own
     bytes restored before. At each it searches the setting of fewest bytes that keeps the quality; two more
-    samples say what the restored state has really lost. Everything else of the state is stored exactly, and
-    counted in CR-all. CR-w is bytes of weights over bytes stored for them, tables included.
+    samples say what the restored state has really lost. CR-w is bytes of weights over bytes stored for them,
+    tables included. CR-all is that of whole states. What a method does not code is stored exactly; excp and
+    lattice (mvcs itself) keep an optimizer's moments less than exactly, which makes their CR-all higher.
+
+    "kept" is the share of checkpoints within the bound on a second sample, give or take two standard errors
+    of the measurement. So "worst", the largest degradation there, may be a little beyond the bound.
 
     Results are written after every checkpoint: a killed command continues where it was.
     'mvcs bench report OUT' makes a page of them.
