@@ -44,7 +44,7 @@ def test_what_a_tree_names_many_times_is_looked_at_once(tmp_path: Path) -> None:
     try:
         completeness.check(head)
         completeness.check(head)
-        decoded = calls["Blob.decode"], calls["Completeness._check_lengths"], calls["_require"]
+        decoded = calls["Blob.decode"], calls["ObjectStore.check_lengths"], calls["_require"]
         assert repo.fsck().problems == []
         repo.lineage_rebuild()
     finally:
