@@ -111,9 +111,12 @@ class RunResults(Report):
         steps = ledger.run["steps"]
         results = [Result.of(series, records, steps) for series, records in found if records]
         skipped = {series.method: _not_begun(series.bound) for series, records in found if not records}
+        skipped |= ledger.known("skipped") or {}
+        for one in results:  # what was missing then may be there by now
+            skipped.pop(one.method, None)
         run = dict(ledger.run)
         results.sort(key=lambda one: (one.bound is None, one.bound or 0.0, -one.weights))
-        return cls(str(run.pop("digest", "")), run, results, skipped | (ledger.known("skipped") or {}))
+        return cls(str(run.pop("digest", "")), run, results, skipped)
 
 
 @dataclass(frozen=True)

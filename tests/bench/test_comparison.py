@@ -308,6 +308,15 @@ def test_a_method_whose_package_is_not_installed_is_skipped(recorded, tmp_path, 
     assert sorted(run.skipped) == ["inshrinkerator", "lc", "uniform"]
 
 
+def test_a_method_that_was_skipped_once_is_measured_when_it_can_be(recorded, tmp_path):
+    with pytest.MonkeyPatch.context() as without:
+        without.setitem(sys.modules, "bitarray", None)
+        compared(recorded, tmp_path / "out", "uniform")
+    (run,) = compared(recorded, tmp_path / "out", "uniform").runs
+    assert [one.method for one in run.results] == ["uniform"]
+    assert run.skipped == {}
+
+
 def test_parameters_that_are_added_or_resized_on_the_way_are_coded(tmp_path):
     found = list(states())
     found[2]["model"]["more.weight"] = torch.ones(4, 4)
