@@ -23,6 +23,7 @@ LATTICE = "lattice"
 RUN_FILE = "run.json"
 _FORM = 1
 _MAX_RECORD = 1 << 20
+_MAX_SHARED = 1 << 28  # batches of all samples and checkpoints
 _MAX_PAYLOAD = 1 << 36
 
 
@@ -205,7 +206,7 @@ class Ledger:
     def known(self, name: str) -> Any:  # noqa: ANN401  # anything that JSON has
         """Return what `keep` was given under a name; None where there is nothing, or something torn."""
         try:
-            return json.loads(_bounded(self.folder / f"{name}.json", _MAX_RECORD))
+            return json.loads(_bounded(self.folder / f"{name}.json", _MAX_SHARED))
         except (OSError, ValueError):
             return None
 

@@ -355,6 +355,18 @@ def test_a_damaged_description_is_named(recorded, tmp_path):
         ComparisonReport.of(tmp_path / "out")
 
 
+def test_an_evaluation_of_many_batches_is_kept(recorded, tmp_path):
+    def many(state, sample):
+        yield from loss(state, sample)
+        yield from ((0.0, 1.0) for _ in range(6_000))
+
+    compared(recorded, tmp_path / "out", function=many)
+    (path,) = (tmp_path / "out").rglob("originals.json")
+    assert path.stat().st_size > 1 << 20
+    assert only(compared(recorded, tmp_path / "out", function=many)).checkpoints == len(STEPS)
+    assert len(Ledger.all_in(tmp_path / "out")[0].known("originals")) == 3 * len(STEPS)
+
+
 def test_an_empty_folder_has_no_results(tmp_path):
     with pytest.raises(NotFoundError, match="no results"):
         Ledger.all_in(tmp_path)
