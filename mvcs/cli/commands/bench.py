@@ -59,6 +59,26 @@ def _usual(what: str) -> str:
     return ", ".join(f"{getattr(recipe, what)} for {name}" for name, recipe in RECIPES.items())
 
 
+every_option = click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
+seed_option = click.option("--seed", type=Whole(0), default=0, help="Of what methods draw (default 0).")
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where results are kept; the same command continues there.",
+)
+evaluations_option = click.option(
+    "--evaluations",
+    type=Whole(1),
+    help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
+)
+task_option = click.option(
+    "--task",
+    type=click.Choice(tuple(RECIPES)),
+    required=True,
+    metavar="RUN",
+    help="What the run learned, by its name for 'mvcs bench make'.",
+)
 without_option = click.option(
     "--without",
     type=click.Choice(_MECHANISMS),
@@ -237,13 +257,7 @@ class _Chosen(TypedDict):
     parent=command,
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
-@click.option(
-    "--task",
-    type=click.Choice(tuple(RECIPES)),
-    required=True,
-    metavar="RUN",
-    help="What the run learned, by its name for 'mvcs bench make'.",
-)
+@task_option
 @click.option(
     "--max-degradation",
     type=Finite(0, 1),
@@ -266,7 +280,7 @@ class _Chosen(TypedDict):
     type=Finite(1),
     help="Evaluations a commit on average, beyond which none is spent on saving bytes (default 3).",
 )
-@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
+@every_option
 @without_option
 @click.option(
     "--search",
@@ -352,19 +366,10 @@ class _Compared(TypedDict):
     default=0.01,
     help="How much worse than the original a restored state may be: 0.01 (the default) for 1 %.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Where results are kept; the same command continues there.",
-)
-@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
-@click.option("--seed", type=Whole(0), default=0, help="Of what methods draw (default 0).")
-@click.option(
-    "--evaluations",
-    type=Whole(1),
-    help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
-)
+@out_option
+@every_option
+@seed_option
+@evaluations_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -436,26 +441,11 @@ class _Experiment(TypedDict):
 @declare("paper", "repeat an experiment of a paper", example=PAPER, exits=(1, 3, 4, 5, 7), parent=command)
 @click.argument("name")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="[DIR]", required=False)
-@click.option(
-    "--task",
-    type=click.Choice(tuple(RECIPES)),
-    required=True,
-    metavar="RUN",
-    help="What the run learned, by its name for 'mvcs bench make'.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Where results are kept; the same command continues there.",
-)
-@click.option("--every", type=Whole(1), help="Use every Nth checkpoint.")
-@click.option("--seed", type=Whole(0), default=0, help="Of what methods draw (default 0).")
-@click.option(
-    "--evaluations",
-    type=Whole(1),
-    help="Settings evaluated at a checkpoint, at most (default: as many as a search takes).",
-)
+@task_option
+@out_option
+@every_option
+@seed_option
+@evaluations_option
 @click.option(
     "--values",
     type=Whole(1),
