@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from mvcs.bench.bounded import BoundedStep, BoundedTerms, Spent
+from mvcs.bench.codecs.clock import copying
 from mvcs.bench.comparison import REST, WEIGHTS, Originals, Terms, compare
 from mvcs.bench.judges import SAMPLES, FunctionJudge, TaskJudge
 from mvcs.bench.ledger import LATTICE, Ledger, Record, Series, chained
@@ -219,7 +218,7 @@ class _Tuning:
             tuned = tune_files(
                 self.repository,
                 [self.file],
-                self.judge.searching,
+                self.judge.measured,
                 bound,
                 moments=MomentsConfig.named(_MOMENTS),
                 budget=Budget(self.terms.evaluations),
@@ -255,9 +254,6 @@ def _save(recorded: RecordedState, path: Path) -> None:
 def _record(commit: BoundedStep, digest: str) -> Record:
     """Return what a commit took as a record: trees, tables and footers are counted with the weights."""
     size, spent = commit.size, commit.spent
-    source = np.zeros(size.weights, np.uint8)
-    began = time.process_time()
-    source.copy()
     weights = size.weights_stored + size.metadata
     return Record(
         step=size.step,
@@ -274,7 +270,7 @@ def _record(commit: BoundedStep, digest: str) -> Record:
         report=commit.report,
         encode=0.0 if spent is None else spent.codec_seconds,
         decode=commit.restored or 0.0,
-        memcpy=time.process_time() - began,
+        memcpy=copying(size.weights),
         searched=0.0 if spent is None else spent.codec_seconds + spent.search_seconds,
         payload=digest,
     )

@@ -4,12 +4,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import zstandard
 
 from mvcs.bench.bounded import Judged
+from mvcs.bench.codecs.clock import copying
 from mvcs.bench.judges import SAMPLES, Judge
 from mvcs.bench.ledger import Ledger, Record, Series, chained
 from mvcs.bench.methods.method import Method, NotApplicableError, Setting, State
@@ -99,6 +101,11 @@ class Originals:
     judge: Judge
     ledger: Ledger
 
+    @cached_property
+    def _known(self) -> dict[str, list[list[float]]]:
+        """The batches of each sample and step."""
+        return self.ledger.known("originals") or {}
+
     def confirm(self, recorded: RecordedState) -> None:
         """Make sure that the judge gives the numbers that the ledger has, and looks at weights at all.
 
@@ -106,7 +113,7 @@ class Originals:
             ConflictError: it gives others than when the ledger was begun.
             UsageError: it gives others each time, or the same for quite other weights.
         """
-        was_known = f"{SAMPLES[0]} {recorded.step}" in (self.ledger.known("originals") or {})
+        was_known = f"{SAMPLES[0]} {recorded.step}" in self._known
         baseline = self.baseline(recorded, SAMPLES[0])
         try:
             with self.judge.evaluation(recorded.state(), SAMPLES[0]) as measured:
@@ -139,8 +146,7 @@ class Originals:
 
     def baseline(self, recorded: RecordedState, sample: str) -> Baseline:
         """Return what the judge gives for the recorded state itself."""
-        known: dict[str, list[list[float]]] = self.ledger.known("originals") or {}
-        name = f"{sample} {recorded.step}"
+        known, name = self._known, f"{sample} {recorded.step}"
         if name not in known:
             with self.judge.evaluation(recorded.state(), sample) as measured:
                 found = Baseline.measure(measured)
@@ -234,9 +240,6 @@ class Comparison:
         took = _Took()
         with took.timing("searched"):
             found = self._chosen(recorded, took)
-        source = np.frombuffer(bytearray(recorded.weight_bytes), np.uint8)
-        with took.timing("memcpy"):
-            source.copy()
         with took.timing("decode"):
             tensors, state = self._method.decode(found.payload, self.state)
         verify, report = (
@@ -263,7 +266,7 @@ class Comparison:
             report=report,
             encode=took.seconds["encode"],
             decode=took.seconds["decode"],
-            memcpy=took.seconds["memcpy"],
+            memcpy=copying(recorded.weight_bytes),
             searched=took.seconds["searched"],
             payload=chained(self._digest, found.payload),
         )
@@ -272,7 +275,7 @@ class Comparison:
     def _chosen(self, recorded: RecordedState, took: "_Took") -> "_Found":
         method, tensors = self._method, recorded.weights
         payloads: dict[str, bytes] = {}
-        needs = {name: self._needed(recorded, name) for name in method.needs}
+        needs = needs_of(method, recorded, self._terms.seed)
 
         def stored(setting: Setting) -> int:
             with took.timing("encode", str(setting)):
@@ -303,10 +306,10 @@ class Comparison:
         kept = outcome.chosen is not None
         return _Found(setting, payloads[str(setting)], kept, len(outcome.tested), searched)
 
-    def _needed(self, recorded: RecordedState, name: str) -> Any:  # noqa: ANN401  # what the method asks for
-        if name == "seed":
-            return self._terms.seed
-        return recorded.scores if name == "scores" else recorded.moments
+
+def needs_of(method: Method, recorded: RecordedState, seed: int) -> dict[str, Any]:
+    """Return what a method is handed beside weights, by name."""
+    return {name: seed if name == "seed" else getattr(recorded, name) for name in method.needs}
 
 
 @dataclass(frozen=True)

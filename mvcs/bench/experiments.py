@@ -7,7 +7,6 @@ whose networks were trained by error feedback; those here were not. What is meas
 
 import importlib
 import importlib.util
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,14 +22,14 @@ import torch
 from numpy.typing import NDArray
 
 from mvcs.bench.codecs.clock import Work, compare, seconds
-from mvcs.bench.comparison import Terms
+from mvcs.bench.comparison import Terms, needs_of
 from mvcs.bench.comparison import compare as compare_method
 from mvcs.bench.judges import TaskJudge
 from mvcs.bench.ledger import Ledger, Record, Series
 from mvcs.bench.methods.catalog import METHODS
 from mvcs.bench.methods.cnr import CNR
 from mvcs.bench.methods.gobo import GOBO
-from mvcs.bench.methods.inshrinkerator import Inshrinkerator
+from mvcs.bench.methods.inshrinkerator import Inshrinkerator, types_of
 from mvcs.bench.methods.method import (
     Floats,
     Method,
@@ -50,7 +49,6 @@ from mvcs.bench.results import Result
 from mvcs.bench.runs.recorded_state import RecordedRun
 from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.tasks import samples_of
-from mvcs.checkpoint import layer_type
 from mvcs.delta import encode_moves
 from mvcs.errors import CorruptionError, UsageError, meant
 from mvcs.inshrinkerator import fit_codebook
@@ -243,8 +241,8 @@ def _coders(lab: _Lab) -> list[Row]:
             found = {"pe": len(payload), _OURS: _own_size(payload, state, after)}
             for coder in ("he", "rle"):
                 other = METHODS[f"inshrinkerator-{coder}"]
-                scores = {"scores": recorded.scores}
-                found[coder] = len(other.payload(recorded.weights, state, record.setting, **scores))
+                needs = needs_of(other, recorded, lab.options.seed)
+                found[coder] = len(other.payload(recorded.weights, state, record.setting, **needs))
             known[record.payload] = found
             lab.ledger.keep("fig11", known)
         sizes[record.step], weights[record.step] = known[record.payload], record.weights
@@ -276,17 +274,10 @@ def _payloads(series: Series, run: RecordedRun) -> Iterator[tuple[Record, bytes]
 
 def _own_size(payload: bytes, before: State | None, after: State) -> int:
     """Return bytes of the same codes by our own coder, with the tables and what is protected."""
-    kinds = defaultdict[str, list[str]](list)
-    for name, shape in after.shapes.items():
-        kinds[layer_type((name,), shape)].append(name)
-    had = {name: one for name, one in known_before(before, "codes", after.shapes) if one is not None}
     size = 0
-    for names in kinds.values():
-        codes = [after.known["codes"][name].ravel() for name in names]
-        base = np.concatenate(
-            [had.get(name, np.zeros_like(own)).ravel() for name, own in zip(names, codes, strict=True)]
-        )
-        size += len(encode_moves(np.concatenate(codes), base, 1, [base.size]))
+    for names, base, _ in types_of(after.shapes, before):
+        codes = np.concatenate([after.known["codes"][name].ravel() for name in names])
+        size += len(encode_moves(codes, base, 1, [base.size]))
     for section in unpack(payload)[_FIRST_OF_TYPES:]:
         table, protected, *_ = unpack(section)
         size += len(table) + len(protected)

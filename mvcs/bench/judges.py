@@ -15,11 +15,6 @@ SAMPLES = ("search", "verify", "report")
 """What a setting is searched on, what tells whether that was right, and what results are about."""
 
 
-def first_line(error: BaseException) -> str:
-    """Return the beginning of what torch says of a state, which goes on with all names of a model."""
-    return shorten(str(error), 200, placeholder=" ...")
-
-
 class Judge(Protocol):
     """Evaluates states, on samples that share no example."""
 
@@ -67,8 +62,9 @@ class TaskJudge:
         try:
             self._model.load_state_dict(state["model"])
         except (RuntimeError, KeyError, TypeError) as error:
+            why = shorten(str(error), 200, placeholder=" ...")  # torch goes on with all names of a model
             raise FileFormatError(
-                f"a checkpoint is not of the model of task '{self.identity['task']}': {first_line(error)}",
+                f"a checkpoint is not of the model of task '{self.identity['task']}': {why}",
                 hint="name the task that the run learned, or evaluate with --eval module:function",
             ) from error
         yield self._samples[sample].evaluate(self._model)
@@ -96,9 +92,9 @@ class FunctionJudge:
         samples = list(SAMPLES) if self._has_samples else ["one for all"]
         self.identity: Mapping[str, Any] = {"eval": name, "samples": samples}
 
-    def searching(self, state: Any) -> Measured:  # noqa: ANN401  # a state is anything
-        """Return what the function does on the search sample."""
-        return self._function(state, sample=SAMPLES[0]) if self._has_samples else self._function(state)
+    def measured(self, state: Any, sample: str = SAMPLES[0]) -> Measured:  # noqa: ANN401  # a state is anything
+        """Return what the function does, on the search sample where no other is named."""
+        return self._function(state, sample=sample) if self._has_samples else self._function(state)
 
     def evaluation(self, state: Any, sample: str) -> AbstractContextManager[Measured]:  # noqa: ANN401  # anything
         """Give what the function does.
@@ -107,6 +103,4 @@ class FunctionJudge:
             EvaluationError: it raises an error.
             UsageError: it gives neither a number nor batches.
         """
-        if not self._has_samples:
-            return called(self._function, state)
-        return called(lambda state: self._function(state, sample=sample), state)
+        return called(self.measured, state, sample)

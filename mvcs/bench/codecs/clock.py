@@ -56,6 +56,11 @@ def seconds(work: Work, clock: Callable[[], float] = time.process_time) -> float
     return max(clock() - started, 1e-9)
 
 
+def copying(size: int) -> float:
+    """Return the seconds of the processor that a copy of so many bytes takes, which are in memory."""
+    return seconds(np.frombuffer(bytearray(size), np.uint8).copy)
+
+
 @dataclass(frozen=True)
 class Speed(Report):
     """How fast something went.

@@ -72,7 +72,7 @@ class Inshrinkerator(Method):
         """
         seed = needs.get("seed", 0)
         config = replace(config_of(setting, METRICS[-1], MomentsConfig()), init="++", seed=seed)
-        types = _types({name: tensor.shape for name, tensor in tensors.items()}, state)
+        types = types_of({name: tensor.shape for name, tensor in tensors.items()}, state)
         found = [_coded(names, tensors, needs["scores"], config) for names, _, _ in types]
         deltas = [
             (own.codes, codes, max(own.levels, levels))
@@ -94,7 +94,7 @@ class Inshrinkerator(Method):
         """Return the values of codes, the protected weights, and zeros."""
         coder, *rest = sections
         codes, restored, levels = dict[str, Codes](), dict[str, Floats](), dict[str, int]()
-        for (names, had, of), section in zip(_types(shapes, state), rest, strict=True):
+        for (names, had, of), section in zip(types_of(shapes, state), rest, strict=True):
             table, protected, *delta = unpack(section)
             found = PublishedCodes(had, np.frombuffer(table, "<f4"), protected)
             own = decode_delta(delta, had, max(found.levels, of), coder.decode())
@@ -127,7 +127,7 @@ class PE(Inshrinkerator):
     coders: ClassVar = ("pe",)
 
 
-def _types(shapes: Shapes, state: State | None) -> list[tuple[list[str], Codes, int]]:
+def types_of(shapes: Shapes, state: State | None) -> list[tuple[list[str], Codes, int]]:
     """Return the names of each layer type, the codes before, 0 where there were none, and their levels."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for name, shape in shapes.items():
