@@ -150,11 +150,14 @@ class PackCheck:
         # The base of an object of an exact layer may lie in any pack of that layer.
         names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
         names += self._unlisted(names) if exact else ()
+        needed = dict.fromkeys(names, 0)
         for name in names:
             try:
-                self.store.catalog.attach(name, exact=exact)
+                needed[name] = len(self.store.catalog.attach(name, exact=exact).needed)
             except MvcsError:
                 self._footless.append(pack_path(name, exact=exact))
+        # A commit needs at least what the one it is near needs: bases are read first, and chains once.
+        names.sort(key=needed.__getitem__)
         self.progress.start("checking packs", len(paths), "packs")
         for path in paths:
             name = pack_name(path)
