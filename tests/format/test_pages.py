@@ -71,7 +71,7 @@ def test_every_block_is_an_example():
         "condemned.md",
         "files.md",
     )
-    pages = (*pages, "retention.md", "reserved.md")
+    pages = (*pages, "retention.md", "reserved.md", "channels.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
         "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
@@ -84,6 +84,7 @@ def test_every_block_is_an_example():
         "files.md": ["layout", "parameters"],
         "condemned.md": ["condemned"],
         "retention.md": ["pins", "rules"],
+        "channels.md": ["coded", "header", "share", "sign", "sixteen-bits", "three-bits", "two-bits"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
     }
 
