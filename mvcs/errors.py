@@ -37,6 +37,8 @@ def some_of(items: Sequence[str], most: int, joint: str = ", ") -> str:
 def meant(word: str, known: Collection[str], nearness: float = 0.6) -> str:
     """Return `did you mean 'WORD'?` for the known word that was meant; nothing where none is near enough.
 
+    Large and small letters are the same.
+
     Args:
         word: what was given.
         known: what there is.
@@ -44,9 +46,10 @@ def meant(word: str, known: Collection[str], nearness: float = 0.6) -> str:
     """
     from difflib import get_close_matches
 
-    near = [name for name in known if _swapped(word, name)]
-    near = near or get_close_matches(word, known, n=1, cutoff=nearness)
-    return f"did you mean '{near[0]}'?" if near else ""
+    folded, names = word.casefold(), {name.casefold(): name for name in known}
+    near = [name for name in names if _swapped(folded, name)]
+    near = near or get_close_matches(folded, names, n=1, cutoff=nearness)
+    return f"did you mean '{names[near[0]]}'?" if near else ""
 
 
 def not_found(message: str, word: str, known: Collection[str], otherwise: str) -> "NotFoundError":
