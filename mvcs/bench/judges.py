@@ -65,7 +65,7 @@ class TaskJudge:
             why = shorten(str(error), 200, placeholder=" ...")  # torch goes on with all names of a model
             raise FileFormatError(
                 f"a checkpoint is not of the model of task '{self.identity['task']}': {why}",
-                hint="name the task that the run learned, or evaluate with --eval module:function",
+                hint="name the task that the run learned",
             ) from error
         yield self._samples[sample].evaluate(self._model)
 
