@@ -47,6 +47,7 @@ class Inshrinkerator(Method):
     """The whole pipeline; each payload by the coder that makes it smallest."""
 
     name = "inshrinkerator"
+    version = 2
     package = "bitarray"
     paper = "Inshrinkerator (SoCC 2024), sections 4-6; DynaQuant (preprint), section 4.2"
     differs = (

@@ -1,5 +1,6 @@
 """One checkpoint of a run as methods see it: weights by name, their moments, and the state put together."""
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -99,13 +100,11 @@ class RecordedState:
 
     @cached_property
     def scores(self) -> dict[str, Floats]:
-        """Sensitivity, or |m w| with the first moment, of each weight; nothing where a weight has none."""
+        """Sensitivity, or |m w| with the first moment, of each weight that has one."""
         if self.sensitivity:
             return {name: self.sensitivity[name] for name in self._weights if name in self.sensitivity}
-        kind = next(
-            (kind for kind in _GRADIENTS if self._moments.get(kind, {}).keys() == self._weights.keys()), ""
-        )
-        return {name: np.abs(m * self.weights[name]) for name, m in self.moments.get(kind, {}).items()}
+        firsts = ChainMap(*(self.moments.get(kind, {}) for kind in _GRADIENTS))
+        return {name: np.abs(m * self.weights[name]) for name, m in firsts.items()}
 
     @property
     def raw_bytes(self) -> int:
