@@ -90,7 +90,7 @@ class _Run:
                 yield self._sizes(found)
                 yield self._restores(found)
             if bound is not None:
-                yield from self._settings(found)
+                yield self._settings(found)
 
     @property
     def _results(self) -> "list[Result]":
@@ -236,31 +236,25 @@ class _Run:
             last=[f"{one.restore[-1] / copy:.0f}" for one, copy in zip(results, copied, strict=True)],
         )
 
-    def _settings(self, results: "list[Result]") -> Iterator[str]:
-        """Yield a chart for each axis, of the methods that have it."""
-        for name in dict.fromkeys(name for one in results for name in one.records[0].setting):
-            found = [
-                (one, [_value(record.setting.get(name, "-")) for record in one.records])
-                for one in results
-                if name in one.records[0].setting
-            ]
-            yield self._lines(
-                f"Chosen settings: {printable(name)}",
-                "What the search chose at each checkpoint.",
-                found,
-                printable(name),
-                values=sorted({value for _, values in found for value in values}, key=_finest, reverse=True),
-            )
+    def _settings(self, results: "list[Result]") -> str:
+        """Return a table of what the search chose at each checkpoint: a row for each axis of a method."""
+        rows = list[list[str]]()
+        for one in results:
+            chosen = {record.step: record.setting for record in one.records}
+            for axis in one.records[0].setting:
+                values = (_value(chosen.get(step, {}).get(axis, "")) for step in self._shown)
+                rows.append([f"{self._label(one)}: {printable(axis)}", *values])
+        heads = ["setting", *map(str, self._shown)]
+        return f"<h4>Chosen settings</h4>{_table(heads, rows)}" if rows else ""
 
     def _lines(
         self,
         title: str,
         sentence: str,
-        found: "Sequence[tuple[Result, Sequence[float] | Sequence[str]]]",
+        found: "Sequence[tuple[Result, Sequence[float]]]",
         what: str,
         *,
         last: Sequence[str] = (),
-        values: Sequence[str] = (),
     ) -> str:
         """Return a line for each result: by depth where the table has a `last` column, else by step."""
         rows, cells, shown = list[dict[str, Any]](), list[list[str]](), self._shown
@@ -279,7 +273,7 @@ class _Run:
         return _figure(
             title,
             sentence,
-            charts.lines(rows, self.methods, across, ("y", what), values=values),
+            charts.lines(rows, self.methods, across, ("y", what)),
             self._key(one for one, _ in found),
             _table(heads, cells),
         )
@@ -302,13 +296,6 @@ def _by_class(result: "Result") -> dict[str, float]:
 
 def _value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else printable(str(value))
-
-
-def _finest(value: str) -> tuple[bool, float, str]:
-    try:
-        return True, float(value), ""
-    except ValueError:
-        return False, 0.0, value
 
 
 def _percent(share: float) -> str:

@@ -100,44 +100,33 @@ def scatter(
     return _spec(alt.layer(*layers), sorted(rows, key=lambda row: row["method"] != OTHERS), _HEIGHT)
 
 
-def lines(
-    rows: Rows,
-    methods: Sequence[str],
-    x: tuple[str, str],
-    y: tuple[str, str],
-    *,
-    values: Sequence[str] = (),
-) -> Spec:
+def lines(rows: Rows, methods: Sequence[str], x: tuple[str, str], y: tuple[str, str]) -> Spec:
     """Return a line for each label.
 
     Args:
         rows: "label", "method", and what the axes show.
         methods: those that have colours; others of `rows` have "method" `OTHERS`.
         x: field and title; whole numbers.
-        y: likewise; positive, logarithmic unless there are values.
-        values: of y, the highest first, where it has no numbers.
+        y: likewise; positive, logarithmic.
     """
     (across, title), (up, other) = x, y
     whole = alt.Axis(format="~d", tickMinStep=1)
     horizontal = alt.X(f"{across}:Q", title=title, scale=alt.Scale(zero=False, nice=False), axis=whole)
-    if values:
-        vertical, height = alt.Y(f"{up}:N", title=other, sort=list(values)), 60 + _BAR * len(values)
-        tip = alt.Tooltip(f"{up}:N", title=other)
-    else:
-        vertical = alt.Y(f"{up}:Q", title=other, scale=_logarithmic(rows, up), axis=_NUMBERS)
-        height = _HEIGHT
-        tip = alt.Tooltip(f"{up}:Q", title=other, format=".4~g")
+    vertical = alt.Y(f"{up}:Q", title=other, scale=_logarithmic(rows, up), axis=_NUMBERS)
+    tips = [
+        _METHOD,
+        alt.Tooltip(f"{across}:Q", title=title),
+        alt.Tooltip(f"{up}:Q", title=other, format=".4~g"),
+    ]
+    colour, shape = _looks(methods)
     layers = []
     for named in sorted({row["method"] != OTHERS for row in rows}):
-        colour, shape = _looks(methods)
         encoded = alt.Chart(_ROWS).transform_filter(f"datum.method {'!' if named else '='}= '{OTHERS}'")
         encoded = encoded.encode(horizontal, vertical, colour, detail="label:N", order=f"{across}:Q")
-        width = 2 if named else 1
-        layers.append(encoded.mark_line(strokeWidth=width, interpolate="step-after" if values else "linear"))
-        tips = [_METHOD, alt.Tooltip(f"{across}:Q", title=title), tip]
+        layers.append(encoded.mark_line(strokeWidth=2 if named else 1))
         marks = encoded.mark_point(filled=True, size=45 if named else 12, opacity=1)
         layers.append(marks.encode(shape, tooltip=tips))
-    return _spec(alt.layer(*layers), rows, height)
+    return _spec(alt.layer(*layers), rows, _HEIGHT)
 
 
 def bars(rows: Rows, order: Sequence[str], classes: Sequence[str], title: str) -> Spec:

@@ -108,7 +108,7 @@ def test_only_the_script_of_the_page_may_run(found):
 def test_each_chart_has_a_sentence_and_a_table(found):
     tags = [tag for tag, _ in found.elements]
     assert len(found.specs) == tags.count("figure") == tags.count("figcaption") == tags.count("details") > 8
-    assert tags.count("table") == len(found.specs) + 1
+    assert tags.count("table") == len(found.specs) + 1 + 2  # methods, and settings for each bound
 
 
 def test_a_method_has_one_colour_and_shape_in_all_charts(found):
@@ -180,8 +180,9 @@ def test_all_that_a_search_varies_is_shown(tmp_path):
     (one,) = run.results
     records = [replace(record, setting={"min_bits": 2, "max_bits": 4}) for record in one.records]
     run = replace(run, results=[replace(one, records=records)])
-    titles = Page(page(replace(report, runs=[run]))).shown("h4")
-    assert titles[-2:] == ["Chosen settings: min_bits", "Chosen settings: max_bits"]
+    found = Page(page(replace(report, runs=[run])))
+    assert found.shown("h4")[-1] == "Chosen settings"
+    assert found.shown("td")[-10:] == ["qd: min_bits", *"2222", "qd: max_bits", *"4444"]
 
 
 def test_legends_say_what_within_the_bound_means_and_who_keeps_moments_inexactly(found):
