@@ -9,7 +9,7 @@ from typing import Self
 
 from mvcs.bench.bounded import BoundedStep, BoundedTerms, Spent
 from mvcs.bench.codecs.clock import copying
-from mvcs.bench.comparison import REST, WEIGHTS, Originals, Terms, compare
+from mvcs.bench.comparison import REST, WEIGHTS, Originals, Terms, compare, line
 from mvcs.bench.judges import SAMPLES, FunctionJudge, TaskJudge
 from mvcs.bench.ledger import LATTICE, Ledger, Record, Series, chained
 from mvcs.bench.methods.catalog import METHODS
@@ -22,7 +22,7 @@ from mvcs.errors import UsageError, meant
 from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.quantize import MomentsConfig
-from mvcs.reports import CommitInfo, Report
+from mvcs.reports import CommitInfo, Report, as_size
 from mvcs.repository import Repository
 from mvcs.search import Bound
 from mvcs.train import Budget, tune_files
@@ -139,8 +139,11 @@ def run_methods(
         ConflictError: the judge gives other numbers than when `out` was measured.
         UsageError: it gives others each time, or does not look at weights.
     """
-    ledger = Ledger.of(out, run, judge.identity)
-    Originals(judge, ledger).confirm(next(iter(run.readers.values()))())
+    first, *_, last = run.readers.values()
+    most = len(run.readers) * sum(_largest(name, last()) for name in names)
+    progress.note(f"payloads and commits will take at most about {as_size(most)} in '{out}'")
+    ledger = Ledger.of(out, run.source, run.digest, run.readers, judge.identity)
+    Originals(judge, ledger).confirm(first())
     for name in names:
         method, _, fixed = name.partition(":")
         try:
@@ -154,33 +157,57 @@ def run_methods(
     return ComparisonReport.of(out)
 
 
+def _largest(name: str, recorded: RecordedState) -> int:
+    """Return what a checkpoint may take: its weights, or all of it where moments are coded as well."""
+    method = METHODS.get(name.partition(":")[0])
+    return recorded.raw_bytes if method is None or method.restores else recorded.weight_bytes
+
+
 def _lattice(
     run: RecordedRun, judge: TaskJudge | FunctionJudge, ledger: Ledger, terms: Terms, progress: Progress
 ) -> None:
     """Commit the checkpoints as a user would: through the training hook, or as files with `mvcs tune`."""
     series = ledger.series(LATTICE, _LATTICE_VERSION, terms.max_degradation, terms.seed)
     series.begin()
+    work = _Commits(series, progress)
     if isinstance(judge, FunctionJudge):
-        _tuned(run, judge, series, ledger, terms, progress)
+        _tuned(run, judge, work, ledger, terms, progress)
         return
     bounded = BoundedTerms(terms.max_degradation, _MOMENTS)
     with _files(run, ledger) as folder:
-        report = replay_run(
-            judge.task, folder, ledger.folder / LATTICE, bounded, every=run.every, progress=progress
-        )
-    digest = ""
-    for one in report.commits:
-        digest = chained(digest, b"")
-        series.add(_record(one, digest), b"")
+        place = ledger.folder / LATTICE
+        replay_run(judge.task, folder, place, bounded, every=run.every, each=work.add, progress=progress)
+
+
+@dataclass
+class _Commits:
+    """Commits as records of a series, in the order of steps."""
+
+    series: Series
+    progress: Progress
+    _digest: str = ""
+
+    def has(self, step: int) -> bool:
+        """Tell whether the ledger has a commit, and continue behind it."""
+        found = self.series.find(step, self._digest)
+        if found is not None:
+            self._note(found[0], known=True)
+        return found is not None
+
+    def add(self, commit: BoundedStep) -> None:
+        """Write a commit down, unless the ledger has it."""
+        if not self.has(commit.size.step):
+            record = _record(commit, chained(self._digest, b""))
+            self.series.add(record, b"")
+            self._note(record, known=False)
+
+    def _note(self, record: Record, *, known: bool) -> None:
+        self._digest = record.payload
+        self.progress.note(line(LATTICE, record, known))
 
 
 def _tuned(
-    run: RecordedRun,
-    judge: FunctionJudge,
-    series: Series,
-    ledger: Ledger,
-    terms: Terms,
-    progress: Progress,
+    run: RecordedRun, judge: FunctionJudge, work: _Commits, ledger: Ledger, terms: Terms, progress: Progress
 ) -> None:
     """Commit each checkpoint as a file, with the settings that the user's function finds."""
     place = ledger.folder / LATTICE / f"{terms.max_degradation:g}"
@@ -188,13 +215,11 @@ def _tuned(
         Repository.init(place).close()
     with Repository.open(place) as repository:
         made = {} if repository.head() is None else {one.step: one for one in repository.log()}
-        work = _Tuning(repository, judge, Originals(judge, ledger), terms, place / "checkpoint.pt")
+        tuning = _Tuning(repository, judge, Originals(judge, ledger), terms, place / "checkpoint.pt")
         progress.start(f"measuring {LATTICE}", len(run.readers), "checkpoints")
-        digest = ""
         for step, read in run.readers.items():
-            before, digest = digest, chained(digest, b"")
-            if step not in made or series.find(step, before) is None:
-                series.add(_record(work.commit(read(), made.get(step)), digest), b"")
+            if step not in made or not work.has(step):
+                work.add(tuning.commit(read(), made.get(step)))
             progress.advance(1)
         progress.finish()
 

@@ -86,7 +86,7 @@ def compare(
         work = Comparison(judge, method, ledger, terms, None if fixed is None else method.fixed[fixed])
         for step, read in run.readers.items():
             try:
-                progress.note(f"{name}, {_told(work.advance(series, read()))}")
+                progress.note(line(name, *work.advance(series, read())))
             except (EvaluationError, FileFormatError) as error:
                 raise type(error)(f"step {step}: {error.message}", hint=error.hint) from error
             progress.advance(1)
@@ -212,15 +212,19 @@ class Comparison:
         self._digest = ""
         self._last: Setting | None = None
 
-    def advance(self, series: Series, recorded: RecordedState) -> Record:
-        """Measure a checkpoint, unless the ledger has it; the next one continues its payload."""
+    def advance(self, series: Series, recorded: RecordedState) -> tuple[Record, bool]:
+        """Measure a checkpoint, unless the ledger has it; the next one continues its payload.
+
+        Returns: its record, and whether the ledger had it.
+        """
         rest = self._rest.stored(recorded)
-        record = self.follow(series, recorded.step)
-        if record is None:
-            record, payload, self.state = self._measured(recorded, rest)
-            series.add(record, payload)
-            self._follow(record)
-        return record
+        known = self.follow(series, recorded.step)
+        if known is not None:
+            return known, True
+        record, payload, self.state = self._measured(recorded, rest)
+        series.add(record, payload)
+        self._follow(record)
+        return record, False
 
     def follow(self, series: Series, step: int) -> Record | None:
         """Continue from the record of a checkpoint; None where the ledger has none that continues this."""
@@ -341,11 +345,10 @@ class _Took:
         self.seconds["encode"] = self.seconds[which]
 
 
-def _told(record: Record) -> str:
-    """Return one line on a checkpoint."""
+def line(name: str, record: Record, known: bool) -> str:  # noqa: FBT001  # as `advance` returns it
+    """Return what is said of a checkpoint that a method has measured, or that the ledger had."""
     ratios = f"CR-w {record.weights / max(record.stored, 1):.1f}, CR-all {record.raw / record.everything:.1f}"
     judged = f"verify {record.verify.degradation:+.3%}, report {record.report.degradation:+.3%}"
     missed = "" if record.kept else " (no setting keeps the bound)"
-    return (
-        f"step {record.step}{missed}: {ratios}; {judged}; {record.tested} settings, {record.searched:.1f} s"
-    )
+    took = f"{record.tested} settings, {record.searched:.1f} s" + ("; from the ledger" if known else "")
+    return f"{name}, step {record.step}{missed}: {ratios}; {judged}; {took}"

@@ -27,8 +27,6 @@ from mvcs.bench.comparison import compare as compare_method
 from mvcs.bench.judges import TaskJudge
 from mvcs.bench.ledger import Ledger, Record, Series
 from mvcs.bench.methods.catalog import METHODS
-from mvcs.bench.methods.cnr import CNR
-from mvcs.bench.methods.gobo import GOBO
 from mvcs.bench.methods.inshrinkerator import Inshrinkerator, types_of
 from mvcs.bench.methods.method import (
     Floats,
@@ -151,7 +149,7 @@ class _Lab:
     @cached_property
     def ledger(self) -> Ledger:
         """What was measured of them."""
-        return Ledger.of(self.out, self.run, self.judge.identity)
+        return Ledger.of(self.out, self.run.source, self.run.digest, self.run.readers, self.judge.identity)
 
     def measure(
         self,
@@ -160,10 +158,16 @@ class _Lab:
         fixed: str | None = None,
         run: RecordedRun | None = None,
     ) -> Series:
-        """Measure a method on the checkpoints, or on those of another run."""
-        terms = Terms(max_degradation, self.options.seed, self.options.evaluations)
+        """Measure a method on the checkpoints, or on some of them by themselves.
+
+        What is no method of `mvcs bench run` on the whole run is kept apart, where no report looks.
+        """
+        terms, ledger = Terms(max_degradation, self.options.seed, self.options.evaluations), self.ledger
+        if run is not None or METHODS.get(method.name) is not method:
+            ledger = replace(ledger, folder=ledger.folder / "variants")
+            ledger.folder.mkdir(exist_ok=True)
         return compare_method(
-            run or self.run, self.judge, method, self.ledger, terms, fixed=fixed, progress=self.progress
+            run or self.run, self.judge, method, ledger, terms, fixed=fixed, progress=self.progress
         )
 
     def ratio(self, what: str, published: Published, method: Method, fixed: str | None = None) -> Row:
@@ -295,18 +299,6 @@ class _OwnAlone(Inshrinkerator):
     }
 
 
-class _CNRAlone(CNR):
-    name = "table7-cnr"
-
-
-class _QDAlone(QD):
-    name = "table7-qd"
-
-
-class _GOBOAlone(GOBO):
-    name = "table7-gobo"
-
-
 _MODELS = (
     "ResNet18", "ResNet50", "ResNet152", "MobileNet V3 Large", "VGG19", "ViT B32", "ViT L32", "BERT Base",
     "GPT-2 Medium",
@@ -338,9 +330,7 @@ def _bins(lab: _Lab) -> list[Row]:
     """Search the bins of each of ten checkpoints by itself: the first payload of a chain has no base."""
     steps = list(lab.run.readers)[1:]
     chosen = [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, _TEN).round().astype(int))]
-    methods: dict[str, Method] = {
-        "cnr": _CNRAlone(), "qd": _QDAlone(), "gobo": _GOBOAlone(), "inshrinkerator": _OwnAlone()
-    }  # fmt: skip
+    methods = {name: METHODS[name] for name in ("cnr", "qd", "gobo")} | {"inshrinkerator": _OwnAlone()}
     rows = []
     for bound, published in _TABLE7.items():
         for name, method in methods.items():
@@ -494,15 +484,17 @@ def _orders(lab: _Lab) -> list[Row]:
             _DeltaFirstQD(),
             "8-8",
         ),
-        lab.ratio("local, codes first", _networks(24.17, 19.26, 22.35, 14.96, 14.15, 17.82), QD(), "8-8"),
+        lab.ratio(
+            "local, codes first", _networks(24.17, 19.26, 22.35, 14.96, 14.15, 17.82), METHODS["qd"], "8-8"
+        ),
     ]
 
 
 def _widths(lab: _Lab) -> list[Row]:
     """Compare codes of 8 and of 16 bits (TPDS 2023, table 4)."""
     return [
-        lab.ratio("8 bits", {"MobileNet": 16.79, "VGG-16": 29.04}, QD(), "8-8"),
-        lab.ratio("16 bits", {"MobileNet": 3.49, "VGG-16": 4.05}, QD(), "16-16"),
+        lab.ratio("8 bits", {"MobileNet": 16.79, "VGG-16": 29.04}, METHODS["qd"], "8-8"),
+        lab.ratio("16 bits", {"MobileNet": 3.49, "VGG-16": 4.05}, METHODS["qd"], "16-16"),
     ]
 
 

@@ -5,7 +5,7 @@ killed comparison continues from: they are decoded again, in order, and give the
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +13,6 @@ from typing import Any, Self
 from blake3 import blake3
 
 from mvcs.bench.bounded import Judged
-from mvcs.bench.runs.recorded_state import RecordedRun
 from mvcs.errors import FileFormatError, NotFoundError
 from mvcs.local_files import replace_file
 from mvcs.reports import Report
@@ -164,12 +163,20 @@ class Ledger:
     run: Mapping[str, Any]
 
     @classmethod
-    def of(cls, out: Path, run: RecordedRun, judge: Mapping[str, Any]) -> Self:
-        """Return the part of an output folder for one run and judge, which is made if it is not there."""
-        digest = blake3(json.dumps([run.digest, judge]).encode()).hexdigest()
+    def of(cls, out: Path, source: str, content: str, steps: Iterable[int], judge: Mapping[str, Any]) -> Self:
+        """Return the part of an output folder for one run and judge, which is made if it is not there.
+
+        Args:
+            out: the folder.
+            source: where the checkpoints came from.
+            content: a digest of them.
+            steps: theirs.
+            judge: what decides its numbers.
+        """
+        digest = blake3(json.dumps([content, judge]).encode()).hexdigest()
         folder = out / digest[:16]
         folder.mkdir(parents=True, exist_ok=True)
-        about = {"source": run.source, "steps": list(run.readers), "judge": dict(judge)}
+        about = {"source": source, "steps": list(steps), "judge": dict(judge)}
         found = cls(folder, {"form": _FORM, "digest": digest, **about})
         replace_file(folder / RUN_FILE, _json(found.run))
         return found

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from itertools import pairwise
@@ -34,6 +34,7 @@ def replay_run(
     terms: BoundedTerms,
     *,
     every: int | None = None,
+    each: Callable[[BoundedStep], None] | None = None,
     progress: Progress,
 ) -> BoundedReport:
     """Commit the checkpoints of a run through the training hook, and measure what each restores.
@@ -45,6 +46,7 @@ def replay_run(
             What the search had learned of the run it learns anew then. None removes everything.
         terms: how commits are bounded.
         every: use every so many checkpoints.
+        each: takes every commit, new or not; without it a new one is noted.
         progress: is told of every commit.
 
     Raises:
@@ -67,7 +69,7 @@ def replay_run(
         records = Records(place / "results.json", setting)
         with _repository(place / "repository", Mechanisms.without(terms.without)) as repository:
             run = _Replay(task, repository, records, originals, setting)
-            run.commit(found, progress)
+            run.commit(found, each, progress)
         kept = None if out is None else place / "repository"
     progress.finish()
     return BoundedReport.of(folder, setting, kept, [records.commits[one.step] for one in found], constant)
@@ -126,7 +128,9 @@ class _Replay:
         self._check = PairedCheck(Bound(setting.max_degradation), stops_early=False)
         self._sizes = task.sample_sizes
 
-    def commit(self, found: list[Checkpoint], progress: Progress) -> None:
+    def commit(
+        self, found: list[Checkpoint], each: Callable[[BoundedStep], None] | None, progress: Progress
+    ) -> None:
         """Commit and measure what has not been yet."""
         made = {} if self._repository.head() is None else {one.step: one for one in self._repository.log()}
         hook = Checkpointer(
@@ -149,7 +153,10 @@ class _Replay:
                     spent = None if checkpoint.step in made else self._save(checkpointer, checkpoint.step)
                     commit = made.get(checkpoint.step) or self._repository.resolve("HEAD")
                     self._records.add(self._measured(commit, spent))
-                    progress.note(_told(self._records.commits[checkpoint.step]))
+                    if each is None:
+                        progress.note(_told(self._records.commits[checkpoint.step]))
+                if each is not None:
+                    each(self._records.commits[checkpoint.step])
                 progress.advance(1)
 
     def _save(self, checkpointer: Checkpointer, step: int) -> Spent:

@@ -11,15 +11,16 @@ import torch
 
 from mvcs.bench.bench_run import MethodsReport, names_of, run_methods
 from mvcs.bench.comparison import Terms
-from mvcs.bench.judges import FunctionJudge
+from mvcs.bench.judges import FunctionJudge, TaskJudge
 from mvcs.bench.ledger import Ledger
 from mvcs.bench.methods.qd import QD
 from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.recorded_state import RecordedRun
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.errors import ConflictError, EvaluationError, FileFormatError, NotFoundError, UsageError
-from mvcs.progress import SILENT
+from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
-from tests.bench.runs import Stop, StopAfter
+from tests.bench.runs import TASKS, Stop, StopAfter
 
 STEPS = (10, 20, 30, 40)
 
@@ -59,6 +60,25 @@ def saved(folder, found):
 @pytest.fixture
 def recorded(tmp_path):
     return RecordedRun.of_folder(saved(tmp_path / "run", states()))
+
+
+class Notes(Silent):
+    """Progress that keeps what is said."""
+
+    def __init__(self):
+        self.said = []
+
+    def note(self, message):
+        self.said.append(message)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A run of a task with two optimizers, and what judges it. To be looked at."""
+    folder = tmp_path_factory.mktemp("learned")
+    task = TASKS["muon"](folder / "data")
+    make_run(task, folder / "run", steps=4, every=2, seed=0, progress=SILENT)
+    return RecordedRun.of_folder(folder / "run"), TaskJudge(task)
 
 
 def compared(run, out, names="qd", function=loss, progress=SILENT, **terms):
@@ -119,6 +139,41 @@ def test_a_torn_record_is_measured_again(recorded, tmp_path, suffix):
 def test_nothing_is_measured_twice(recorded, tmp_path):
     first = only(compared(recorded, tmp_path / "out"))
     assert only(compared(recorded, tmp_path / "out")) == first
+
+
+def lines_of(notes, name):
+    return [line for line in notes.said if line.startswith(f"{name}, step ")]
+
+
+@pytest.mark.parametrize("name", ["qd", "lattice"])
+def test_what_is_read_from_the_ledger_is_said_to_be(recorded, tmp_path, name):
+    first, again = Notes(), Notes()
+    for notes in (first, again):
+        compared(recorded, tmp_path / "out", name, progress=notes)
+    assert lines_of(again, name) == [f"{line}; from the ledger" for line in lines_of(first, name)]
+    assert len(lines_of(first, name)) == len(STEPS)
+
+
+def test_mvcs_itself_says_by_a_task_what_it_does(learned, tmp_path):
+    first, again = Notes(), Notes()
+    for notes in (first, again):
+        run_methods(*learned, ["lattice"], tmp_path, Terms(0.05), progress=notes)
+    assert [line.split(":")[0] for line in lines_of(first, "lattice")] == [
+        f"lattice, step {step}" for step in (0, 2, 4)
+    ]
+    assert lines_of(again, "lattice") == [f"{line}; from the ledger" for line in lines_of(first, "lattice")]
+
+
+def test_a_run_says_first_what_it_may_take_on_disk(recorded, tmp_path):
+    notes = Notes()
+    compared(recorded, tmp_path / "out", "qd,lattice", progress=notes)
+    assert notes.said[0].startswith("payloads and commits will take at most about 8.3 kB in")
+
+
+def test_each_weight_is_scored_by_the_moments_of_its_own_optimizer(learned):
+    last = list(learned[0].readers.values())[-1]()
+    assert {"momentum_buffer", "exp_avg"} <= last.moments.keys()
+    assert last.scores.keys() == last.weights.keys()
 
 
 def test_a_changed_method_is_measured_again(recorded, tmp_path, monkeypatch):
@@ -334,7 +389,14 @@ def test_a_weight_that_is_not_finite_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"), [("inshrinkeratr", "inshrinkerator"), ("qd:4-9", "qd:4-8"), ("zip", "")]
+    ("asked", "meant"),
+    [
+        ("inshrinkeratr", "inshrinkerator"),
+        ("qd:4-9", "qd:4-8"),
+        ("QD", "'qd'"),
+        ("Lattise", "lattice"),
+        ("zip", ""),
+    ],
 )
 def test_unknown_methods_are_refused(asked, meant):
     with pytest.raises(UsageError, match="there is no method") as refused:

@@ -8,6 +8,8 @@ import pytest
 from mvcs.bench import experiments
 from mvcs.bench.experiments import EXPERIMENTS, Options, run_experiment
 from mvcs.bench.judges import TaskJudge
+from mvcs.bench.methods.catalog import METHODS
+from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.recorded_state import RecordedRun
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import Cosine
@@ -73,6 +75,14 @@ def test_bins_are_searched_at_each_checkpoint_by_itself(trained, out):
     assert 4 <= rows["inshrinkerator, 5.0%"].measured <= 250
     assert 8 <= rows["qd, 5.0%"].measured <= 256
     assert 2 < rows["qd, 5.0%, stored"].measured < 10
+
+
+def test_variants_of_methods_are_in_no_report(trained, out):
+    for name in ("table7", "qd1"):
+        made(trained, out, name)
+    (run,) = ComparisonReport.of(out).runs
+    assert {one.method.partition(":")[0] for one in run.results} <= METHODS.keys()
+    assert all(not one.unmeasured for one in run.results)
 
 
 def test_speeds_are_ratios_to_ours(trained, out):

@@ -11,9 +11,9 @@ from mvcs.bench.judges import TaskJudge
 from mvcs.bench.ledger import Ledger
 from mvcs.bench.methods.catalog import METHODS
 from mvcs.bench.restarts import Payloads, Plan, train_arm
-from mvcs.bench.runs.recorded_state import RecordedRun
+from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.tasks import Cosine
-from mvcs.errors import UsageError
+from mvcs.errors import NotFoundError, UsageError
 from mvcs.progress import SILENT
 from tests.bench.runs import Stop, StopAfter, tiny_gpt
 
@@ -56,8 +56,7 @@ def test_more_restores_than_checkpoints_are_refused():
 @pytest.mark.parametrize("name", ["inshrinkerator", "excp"])
 def test_an_arm_continues_from_what_its_payloads_decode_to(judge, tmp_path, name):
     learner = judge.task.learner(judge.task.model())
-    run = RecordedRun("", "", None, 1, dict.fromkeys(PLAN.saved))
-    ledger = Ledger.of(tmp_path, run, judge.identity)
+    ledger = Ledger.of(tmp_path, "", "", PLAN.saved, judge.identity)
     arms = Payloads(judge, METHODS[name], ledger, PLAN)
     for done in PLAN.saved[:2]:
         arms.listen(learner, 2)
@@ -84,6 +83,12 @@ def test_a_killed_arm_ends_as_if_it_had_not_been(judge, out, tmp_path, name, pla
 
 def test_an_arm_that_ended_is_not_trained_again(judge, out):
     assert arm(judge, out, "inshrinkerator") == arm(judge, out, "inshrinkerator")
+
+
+def test_arms_are_in_no_report_of_methods(judge, out):
+    arm(judge, out, "inshrinkerator")
+    with pytest.raises(NotFoundError, match="has no results"):
+        ComparisonReport.of(out)
 
 
 def test_one_ulp_makes_little_of_a_difference(judge, out):
