@@ -1,4 +1,5 @@
 from .message import HEADER_BYTES, Flag, Header, Kind, checksum_of_ids
+from .message_store import MessageStore
 from .quantizer import Quantizer
 
-__all__ = ["HEADER_BYTES", "Flag", "Header", "Kind", "Quantizer", "checksum_of_ids"]
+__all__ = ["HEADER_BYTES", "Flag", "Header", "Kind", "MessageStore", "Quantizer", "checksum_of_ids"]
