@@ -36,9 +36,13 @@ from mvcs_native._core import (
     log_lattice,
     log_sums,
     log_unlattice,
+    mark_largest,
+    pack_groups,
     progress_sums,
+    quantize_groups,
     release_buffers,
     rescale,
+    restore_groups,
     root_lattice,
     root_signs,
     root_sums,
@@ -48,6 +52,7 @@ from mvcs_native._core import (
     times_columns,
     times_rows,
     unlattice,
+    unpack_groups,
     use_level,
 )
 
@@ -79,9 +84,13 @@ __all__ = [
     "log_lattice",
     "log_sums",
     "log_unlattice",
+    "mark_largest",
+    "pack_groups",
     "progress_sums",
+    "quantize_groups",
     "release_buffers",
     "rescale",
+    "restore_groups",
     "root_lattice",
     "root_signs",
     "root_sums",
@@ -91,6 +100,7 @@ __all__ = [
     "times_columns",
     "times_rows",
     "unlattice",
+    "unpack_groups",
     "use_level",
 ]
 

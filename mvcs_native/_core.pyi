@@ -56,6 +56,41 @@ def kmeans(points: NDArray[np.float64], weights: NDArray[np.float64], k: int) ->
 def assign(values: NDArray[np.float32], bounds: NDArray[np.float32], out: NDArray[np.uint8]) -> None:
     """Write the number of bounds below each value; at most 255 ascending bounds."""
 
+def quantize_groups(
+    values: NDArray[np.float32],
+    width: int,
+    bits: int,
+    stochastic: bool,
+    seed: int,
+    scales: NDArray[np.uint16],
+    packed: NDArray[np.uint8],
+    restored: NDArray[np.float32],
+) -> None:
+    """Write a scale for each group of `width` finite values, their codes, and what these restore to.
+
+    docs/format/channels.md says which; bits are 1 .. 8 or 16, the seed is below 2^32.
+    """
+
+def restore_groups(
+    scales: NDArray[np.uint16],
+    packed: NDArray[np.uint8],
+    width: int,
+    bits: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Write what scales and packed codes restore to."""
+
+def pack_groups(codes: NDArray[np.int8], groups: int, width: int, bits: int, out: NDArray[np.uint8]) -> None:
+    """Pack codes of 1 .. 8 bits, low ones first; each group begins at a byte."""
+
+def unpack_groups(
+    packed: NDArray[np.uint8], groups: int, width: int, bits: int, out: NDArray[np.int8]
+) -> None:
+    """Unpack what `pack_groups` wrote."""
+
+def mark_largest(values: NDArray[np.float32], width: int, sent: int, out: NDArray[np.bool_]) -> None:
+    """Mark the `sent` values of each group that are largest in magnitude, of equal ones the first."""
+
 def encode_codes(codes: NDArray[np.uint8], levels: int) -> bytes:
     """Encode at most 2^22 codes below `levels` (1 .. 256) alone."""
 

@@ -25,6 +25,7 @@ HALF = (60 - 3) << 2  # the step byte of 4 * 2^-3: one half
 OCTAVE = 23
 COLUMNS = 2048
 ROW = 576
+GROUP = 512
 
 
 def sketch(data: Data) -> Work:
@@ -251,6 +252,45 @@ def gather(data: Data) -> Work:
     return lambda: kept.fill([int(part.ctypes.data) for part in parts], 1)
 
 
+def quantize_groups(bits: int, *, stochastic: bool = False) -> Callable[[Data], Work]:
+    """Quantize and pack groups of 512, and restore them in the same pass."""
+
+    def make(data: Data) -> Work:
+        rows = [
+            (part, np.empty(part.size // GROUP, np.uint16), np.empty(part.size * bits // 8, np.uint8), out)
+            for part, out in zip(*_groups(data), strict=True)
+        ]
+        return lambda: [
+            mvcs_native.quantize_groups(part, GROUP, bits, stochastic, 1, *outs) for part, *outs in rows
+        ]
+
+    return make
+
+
+def restore_groups(bits: int) -> Callable[[Data], Work]:
+    """Restore such groups."""
+
+    def make(data: Data) -> Work:
+        rows = [
+            (np.full(out.size // GROUP, 0x3F80, np.uint16), np.zeros(out.size * bits // 8, np.uint8), out)
+            for out in _groups(data)[1]
+        ]
+        return lambda: [mvcs_native.restore_groups(*coded, GROUP, bits, out) for *coded, out in rows]
+
+    return make
+
+
+def mark_largest(data: Data) -> Work:
+    """Mark the largest fifth of groups of 512."""
+    rows = [(part, np.empty(part.size, np.bool_)) for part in _groups(data)[0]]
+    return lambda: [mvcs_native.mark_largest(part, GROUP, GROUP // 5, out) for part, out in rows]
+
+
+def _groups(data: Data) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    whole = data.values[: data.values.size // GROUP * GROUP]
+    return data.chunks(whole), data.chunks(np.empty_like(whole))
+
+
 KERNELS: dict[str, Callable[[Data], Work]] = {
     "gather": gather,
     "sketch": sketch,
@@ -276,6 +316,17 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "rANS codes: encode signs": encode_rans_signs,
     "rANS moves: encode signs": encode_rans_moved_signs,
     "rescale": rescale,
+    "groups: 1 bit": quantize_groups(1),
+    "groups: 2 bits": quantize_groups(2),
+    "groups: 3 bits": quantize_groups(3),
+    "groups: 4 bits": quantize_groups(4),
+    "groups: 4 bits at random": quantize_groups(4, stochastic=True),
+    "groups: 8 bits": quantize_groups(8),
+    "groups: 16 bits": quantize_groups(16),
+    "groups: restore 3 bits": restore_groups(3),
+    "groups: restore 4 bits": restore_groups(4),
+    "groups: restore 16 bits": restore_groups(16),
+    "groups: mark the largest fifth": mark_largest,
     "codes: encode": encode_codes,
     "codes: decode": decode_codes,
     "delta: encode, 8.5 % moved": encode_delta,
