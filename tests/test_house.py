@@ -40,6 +40,7 @@ NAMED_BY_USERS = {
         "Resumed",
         "Stateful",
         "Timings",
+        "channels",
         "probe",
     ],
     "reports": ["CommitInfo", "Restored"],

@@ -1,3 +1,4 @@
+from . import channels
 from .checkpointer import Checkpointer
 from .evaluation.call_evaluate import called
 from .evaluation.evaluator import Evaluator
@@ -22,6 +23,7 @@ __all__ = [
     "Timings",
     "TuneReport",
     "called",
+    "channels",
     "probe",
     "probe_commit",
     "tune_files",

@@ -1,0 +1,3 @@
+from .gradients import QuantizedAdam, QuantizedGradients
+
+__all__ = ["QuantizedAdam", "QuantizedGradients"]
