@@ -167,6 +167,25 @@ def every_width() -> Iterator[Call]:
         yield Call("decode_residual", (_payload(by_base), near, width, floating, out))
 
 
+def groups() -> Iterator[Call]:
+    """Yield calls on groups of values in codes of each width."""
+    values = np.random.default_rng(4).standard_normal(3 * 300).astype(np.float32)
+    out = np.zeros_like(values)
+    for bits in (1, 2, 3, 4, 5, 6, 7, 8, 16):
+        scales, packed = np.zeros(3, np.uint16), np.zeros(3 * -(-300 * bits // 8), np.uint8)
+        quantized = Call("quantize_groups", (values, 300, bits, bits == 4, 7, scales, packed, out))
+        yield quantized
+        found = quantized.answer()[1]
+        scales, packed = np.frombuffer(found[2], np.uint16), np.frombuffer(found[3], np.uint8)
+        yield Call("restore_groups", (scales, packed, 300, bits, out))
+        yield Call("unpack_groups", (packed, 3, 300, bits, np.zeros(values.size, np.int8)))
+        yield Call("pack_groups", (np.ones(values.size, np.int8), 3, 300, bits, np.zeros_like(packed)))
+    yield Call(
+        "quantize_groups", (np.resize(SPECIAL, 300), 300, 4, False, 0, scales[:1], packed[:150], out[:300])
+    )
+    yield Call("mark_largest", (np.round(values, 1), 300, 60, np.zeros(values.size, np.bool_)))
+
+
 def _payload(call: Call) -> np.ndarray:
     return np.frombuffer(call.answer()[1][0], np.uint8)
 

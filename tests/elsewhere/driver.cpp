@@ -13,6 +13,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "channels/uniform.hpp"
 #include "codebook/assign.hpp"
 #include "codebook/kmeans.hpp"
 #include "codebook/sketch.hpp"
@@ -82,6 +83,8 @@ class Arguments {
             return {take<decltype(Type::values)>(), take<std::size_t>()};
         } else if constexpr (std::is_same_v<Type, mvcs::Members>) {
             return mvcs::Members(take<std::span<const std::uint64_t>>());
+        } else if constexpr (std::is_same_v<Type, mvcs::UniformCoding>) {
+            return {take<std::size_t>(), take<unsigned>()};
         } else if constexpr (std::is_same_v<Type, mvcs::SketchView>) {
             using Patterns = std::span<std::uint32_t>;
             return {take<std::span<std::uint64_t>>(), take<Patterns>(), take<Patterns>()};
@@ -148,7 +151,8 @@ const std::map<std::string, Kernel> kernels{
     KERNEL(log_unlattice),   KERNEL(progress_sums),     KERNEL(rescale),          KERNEL(root_lattice),
     KERNEL(root_signs),      KERNEL(root_sums),         KERNEL(root_unlattice),   KERNEL(sketch),
     KERNEL(spectrum),        KERNEL(times_columns),     KERNEL(times_rows),       KERNEL(unlattice),
-    {"log_sums", kernel(&log_sums)},
+    KERNEL(mark_largest),    KERNEL(pack_groups),       KERNEL(quantize_groups),  KERNEL(restore_groups),
+    KERNEL(unpack_groups),   {"log_sums", kernel(&log_sums)},
 };
 
 void answer(std::istream& in, std::ostream& out) {

@@ -39,7 +39,7 @@ def recorded(tmp_path_factory):
     with recorder.listening():
         places = stores.make(tmp_path_factory.mktemp("stores"))
         found = {str(place): commits(place) for place in places}
-    return found, [*recorder.calls(), *calls.every_width()]
+    return found, [*recorder.calls(), *calls.every_width(), *calls.groups()]
 
 
 @pytest.fixture(scope="session")

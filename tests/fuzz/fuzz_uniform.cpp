@@ -25,14 +25,14 @@ void decode_hostile(const Scales& scales, const Buffer& packed, mvcs::UniformCod
     try {
         Codes codes(scales.size() * coding.width);
         Buffer again(packed.size());
-        mvcs::unpack_groups(packed, coding, scales.size(), codes);
-        mvcs::pack_groups(codes, coding, scales.size(), again);
+        mvcs::unpack_groups(packed, scales.size(), coding, codes);
+        mvcs::pack_groups(codes, scales.size(), coding, again);
         if (again != packed) std::abort();
     } catch (const mvcs::Invalid&) {
     }
     try {
         Buffer again(packed.size());
-        mvcs::pack_groups(Codes(scales.size() * coding.width, 3), coding, scales.size(), again);
+        mvcs::pack_groups(Codes(scales.size() * coding.width, 3), scales.size(), coding, again);
     } catch (const mvcs::Invalid&) {
     }
 }

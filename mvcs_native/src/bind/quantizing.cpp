@@ -47,12 +47,12 @@ void restore_groups_array(const Array<const std::uint16_t>& scales, const Array<
 
 void pack_groups_array(const Array<const std::int8_t>& codes, std::size_t groups, std::size_t width, unsigned bits,
                        const Array<std::uint8_t>& out) {
-    unlocked([&] { pack_groups(view(codes), {width, bits}, groups, view(out)); });
+    unlocked([&] { pack_groups(view(codes), groups, {width, bits}, view(out)); });
 }
 
 void unpack_groups_array(const Array<const std::uint8_t>& packed, std::size_t groups, std::size_t width, unsigned bits,
                          const Array<std::int8_t>& out) {
-    unlocked([&] { unpack_groups(view(packed), {width, bits}, groups, view(out)); });
+    unlocked([&] { unpack_groups(view(packed), groups, {width, bits}, view(out)); });
 }
 
 void mark_largest_array(const Array<const float>& values, std::size_t width, std::size_t sent, const Array<bool>& out) {

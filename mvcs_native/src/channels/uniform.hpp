@@ -302,7 +302,8 @@ inline void restore_groups(std::span<const std::uint16_t> scales, Bytes packed, 
 }
 
 // Packs codes of at most 8 bits, one signed byte each.
-inline void pack_groups(std::span<const std::int8_t> codes, UniformCoding coding, std::size_t groups, MutableBytes packed) {
+inline void pack_groups(std::span<const std::int8_t> codes, std::size_t groups, UniformCoding coding,
+                        MutableBytes packed) {
     const std::size_t bytes = detail::checked_coding(coding, groups, codes.size(), packed.size());
     require(coding.bits <= 8, "codes have at most 8 bits");
     const int half = 1 << (coding.bits - 1);
@@ -324,7 +325,7 @@ inline void pack_groups(std::span<const std::int8_t> codes, UniformCoding coding
 }
 
 // Unpacks what `pack_groups` packed.
-inline void unpack_groups(Bytes packed, UniformCoding coding, std::size_t groups, std::span<std::int8_t> codes) {
+inline void unpack_groups(Bytes packed, std::size_t groups, UniformCoding coding, std::span<std::int8_t> codes) {
     const std::size_t bytes = detail::checked_coding(coding, groups, codes.size(), packed.size());
     require(coding.bits <= 8, "codes have at most 8 bits");
     at_active_level([&]() MVCS_INLINE {
