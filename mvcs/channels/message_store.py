@@ -218,6 +218,11 @@ class MessageStore:
             for at in range(0, len(samples), _LOADED):
                 self._put(kept, samples[at : at + _LOADED], slots[at : at + _LOADED])
 
+    def forget(self, edge: int) -> None:
+        """Drop the messages of an edge: the next may have another shape. Their room stays taken."""
+        self._drain()
+        self._edges.pop(edge, None)
+
     def close(self) -> None:
         """End the thread and remove the scratch file."""
         self._thread.shutdown()

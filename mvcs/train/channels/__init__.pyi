@@ -1,3 +1,4 @@
 from .gradients import QuantizedAdam, QuantizedGradients
+from .link import QuantizedLink
 
-__all__ = ["QuantizedAdam", "QuantizedGradients"]
+__all__ = ["QuantizedAdam", "QuantizedGradients", "QuantizedLink"]

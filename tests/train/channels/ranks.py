@@ -16,7 +16,7 @@ _LONGEST = 60  # seconds
 def run(
     forked: ForkServerContext, folder: Path, world: int, work: Callable[..., Any], *arguments: Any
 ) -> list[Any]:
-    """What `work(rank, *arguments)` returned on each rank, or the text of what it raised.
+    """What `work(rank, *arguments)` returned on each rank, or the text of what it raised, with its hint.
 
     It is None of a rank that was killed, and "hangs" of one that did not end.
     """
@@ -32,12 +32,14 @@ def run(
         ends.append(here)
     found = []
     for end, process in zip(ends, processes, strict=True):
-        try:
-            found.append(_unpacked(end.recv_bytes()) if end.poll(_LONGEST) else "hangs")
-        except EOFError:
-            found.append(None)
-        if found[-1] == "hangs":
+        if not end.poll(_LONGEST):
             process.kill()
+            found.append("hangs")
+        else:
+            try:
+                found.append(_unpacked(end.recv_bytes()))
+            except EOFError:
+                found.append(None)
         process.join()
     return found
 
@@ -50,7 +52,8 @@ def _rank(
     try:
         end.send_bytes(_packed(work(rank, *_unpacked(arguments))))
     except Exception as error:  # noqa: BLE001  # it is the answer
-        end.send_bytes(_packed(f"{type(error).__name__}: {error}"))
+        said = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+        end.send_bytes(_packed(" ".join(said)))
 
 
 def _packed(value: object) -> bytes:

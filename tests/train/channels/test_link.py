@@ -1,0 +1,163 @@
+"""A pipeline over a link trains as one without, in fewer bytes, and both ends hold the same messages."""
+
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.pipelining import (
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+)
+
+from mvcs.train.channels import QuantizedLink
+from tests.train.channels.pipelines import Pipeline, store_of
+from tests.train.channels.ranks import run
+
+SINGLE = [ScheduleGPipe, Schedule1F1B]
+SEVERAL = [ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble]
+
+
+def train(rank: int, folder: Path, schedule: Any, stages: int, settings: dict[str, Any] | None) -> Any:
+    link = None
+    if settings is not None:
+        aq = settings["forward"] is not None and not settings.get("direct")
+        link = QuantizedLink(**settings, store=store_of(rank, folder) if aq else None)
+    pipeline = Pipeline(rank, schedule, link, stages)
+    losses = [pipeline.step() for _ in range(6)]
+    return losses, pipeline.values(), link.report() if link else []
+
+
+def both(forked: ForkServerContext, folder: Path, *arguments: object) -> list[Any]:
+    folder.mkdir()
+    return run(forked, folder, 2, train, folder, *arguments)
+
+
+@pytest.mark.parametrize("schedule", SINGLE)
+def test_a_link_without_compression_trains_bit_for_bit_as_gloo(
+    forked: ForkServerContext, tmp_path: Path, schedule: Any
+) -> None:
+    plain = both(forked, tmp_path / "plain", schedule, 1, None)
+    linked = both(forked, tmp_path / "linked", schedule, 1, {"forward": None, "backward": None})
+    assert [rank[:2] for rank in linked] == [rank[:2] for rank in plain]
+
+
+@pytest.mark.parametrize(("schedule", "stages"), [*((s, 1) for s in SINGLE), *((s, 2) for s in SEVERAL)])
+def test_changes_in_two_bits_train_as_float32_does(
+    forked: ForkServerContext, tmp_path: Path, schedule: Any, stages: int
+) -> None:
+    plain = both(forked, tmp_path / "plain", schedule, stages, None)[1][0]
+    linked = both(forked, tmp_path / "linked", schedule, stages, {"forward": 2, "backward": 4})[1][0]
+    assert linked[-1] < 0.99 * linked[0]
+    assert linked[-1] == pytest.approx(plain[-1], rel=0.005)
+
+
+def exchange(rank: int, folder: Path, settings: dict[str, Any], shape: list[int], dtype: torch.dtype) -> Any:
+    """Send activations three times; return what both ends hold and what came."""
+    store = store_of(rank, folder)
+    link, ids = QuantizedLink(store=store, **settings), range(shape[0])
+    came = torch.empty(shape, dtype=dtype)
+    for _ in range(3):
+        link.samples(ids)
+        if rank == 0:
+            sent = torch.randn(shape).to(dtype)
+            dist.send(sent, 1, group=link)
+        else:
+            dist.recv(came, 0, group=link)
+    return store.read(0, list(ids)), (sent if rank == 0 else came).float().numpy(), link.report()
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape", "dtype"),
+    [
+        ({"forward": 2}, [4, 32, 8], torch.float32),
+        ({"forward": 3, "entropy": True}, [4, 32, 8], torch.bfloat16),
+        ({"forward": 2, "stochastic": True}, [4, 3, 8, 8], torch.float32),
+        ({"forward": 1, "renew": True}, [4, 16], torch.float32),
+        ({"forward": 4, "group": "batch"}, [4, 32, 8], torch.float32),
+        ({"forward": 4, "group": "batch"}, [4, 32], torch.bfloat16),
+    ],
+)
+def test_both_ends_hold_the_same_bits(
+    forked: ForkServerContext, tmp_path: Path, settings: dict[str, Any], shape: list[int], dtype: torch.dtype
+) -> None:
+    (held, *_), (there, *_) = run(forked, tmp_path, 2, exchange, tmp_path, settings, shape, dtype)
+    assert np.array_equal(held, there)
+
+
+def test_eight_bits_restore_what_was_sent_to_a_hundredth(forked: ForkServerContext, tmp_path: Path) -> None:
+    settings = {"forward": 8}
+    (_, sent, _), (_, came, _) = run(
+        forked, tmp_path, 2, exchange, tmp_path, settings, [4, 32, 8], torch.float32
+    )
+    assert np.linalg.norm(came - sent) < 0.01 * np.linalg.norm(sent)
+
+
+def test_after_the_first_pass_a_value_takes_its_bits_and_a_tenth(
+    forked: ForkServerContext, tmp_path: Path
+) -> None:
+    ((_, _, report), _) = run(
+        forked, tmp_path, 2, exchange, tmp_path, {"forward": 2}, [4, 128, 16], torch.float32
+    )
+    bits = [8 * line["bytes"] / line["values"] for line in report]
+    assert bits[0] > 32
+    assert max(bits[1:]) <= 2.2
+
+
+def resumed(rank: int, folder: Path, first: int, settings: dict[str, Any]) -> Any:
+    """Train six steps, of which the link's state is saved and loaded into another after the first few."""
+    link = QuantizedLink(store=store_of(rank, folder), **settings)
+    pipeline = Pipeline(rank, ScheduleGPipe, link)
+    for _ in range(first):
+        pipeline.step()
+    state, weights = link.state_dict(), [weight.detach().clone() for weight in pipeline.weights]
+    again = QuantizedLink(store=store_of(rank, folder / "again"), **settings)
+    pipeline = Pipeline(rank, ScheduleGPipe, again)
+    again.load_state_dict(state)
+    with torch.no_grad():
+        for weight, value in zip(pipeline.weights, weights, strict=True):
+            weight.copy_(value)
+    for _ in range(6 - first):
+        pipeline.step()
+    return pipeline.values()
+
+
+@pytest.mark.parametrize("settings", [{"forward": 2, "backward": 4}, {"forward": 3, "stochastic": True}])
+def test_a_resumed_run_is_the_same_bit_for_bit(
+    forked: ForkServerContext, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    weights = []
+    for first in (0, 3):
+        (tmp_path / str(first)).mkdir()
+        weights.append(run(forked, tmp_path / str(first), 2, resumed, tmp_path / str(first), first, settings))
+    assert weights[0] == weights[1]
+
+
+def evaluated(rank: int, folder: Path, how: str) -> Any:
+    link = QuantizedLink(store=store_of(rank, folder))
+    pipeline = Pipeline(rank, ScheduleGPipe, link)
+    for _ in range(4):
+        pipeline.step()
+        if how == "no_grad":
+            with torch.no_grad():
+                pipeline.run(pipeline.schedule.eval, list(range(32, 48)), [])
+        if how == "evaluating":
+            with link.evaluating():
+                pipeline.run(pipeline.schedule.eval, list(range(32, 48)), [])
+    return pipeline.values()
+
+
+@pytest.mark.parametrize("how", ["no_grad", "evaluating"])
+def test_evaluations_between_steps_touch_no_message(
+    forked: ForkServerContext, tmp_path: Path, how: str
+) -> None:
+    weights = []
+    for name in ("not", how):
+        (tmp_path / name).mkdir()
+        weights.append(run(forked, tmp_path / name, 2, evaluated, tmp_path / name, name))
+    assert weights[0] == weights[1]
