@@ -434,7 +434,7 @@ class _GlobalQD(QD):
 
     name = "qd1-global"
 
-    def ends(self, tensors: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def ends(self, tensors: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the lowest and the highest value of all, for each."""
         lows, highs = super().ends(tensors)
         return np.full_like(lows, lows.min(initial=np.inf)), np.full_like(highs, highs.max(initial=-np.inf))

@@ -64,6 +64,7 @@ from .quantizer import (
 )
 from .restore import OtherValuesError, Rehearsal, Resolution, Restorer, dequantize
 from .sketch import Sketch, sample_of
+from .uniform import WIDEST_UNIFORM, UniformGrid, UniformQuantizer
 
 __all__ = [
     "ABSENT_MOMENT",
@@ -77,6 +78,7 @@ __all__ = [
     "UNNAMED",
     "UNPACED",
     "USUAL_DEGRADATION",
+    "WIDEST_UNIFORM",
     "WIDE_DTYPE",
     "BareCoding",
     "Coded",
@@ -104,6 +106,8 @@ __all__ = [
     "RootSums",
     "Scale",
     "Sketch",
+    "UniformGrid",
+    "UniformQuantizer",
     "UpdateRule",
     "auto_takes",
     "balance_rows",

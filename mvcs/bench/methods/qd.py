@@ -1,7 +1,7 @@
 """QD-Compressor: uniform codes of as many bits as a tensor's entropy asks for, and their cyclic differences.
 
-"QD-Compressor" (TPDS 2023), sections 4.2 to 4.7, without the training by error feedback of 4.4. `Uniform` is
-the form in which Inshrinkerator (SoCC 2024, section 8.2) compares it: with Huffman codes instead of LZMA.
+"QD-Compressor" (TPDS 2023), sections 4.2 to 4.7; the training of 4.4 is `mvcs.train.channels.ErrorFeedback`.
+`Uniform` is the form in which Inshrinkerator (SoCC 2024, section 8.2) compares it: with Huffman codes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,32 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.bench.methods.coding import compressed, decompressed
-from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, before, split
+from mvcs.bench.methods.method import Method, Setting, Shapes, State, Tensors, before, split
 from mvcs.inshrinkerator import huffman, unhuffman
+from mvcs.quantize import WIDEST_UNIFORM, UniformGrid, UniformQuantizer
 
-_BINS = 256
-_WIDEST = 16
 _FIXED = ((4, 8), (8, 8), (16, 16))
 Codes = NDArray[np.int32]
-
-
-def entropy(values: Floats) -> float:
-    """Return the entropy in nats of values over 256 equal bins of their range (equation 1)."""
-    low, high = np.float64(values.min(initial=np.inf)), np.float64(values.max(initial=-np.inf))
-    if not low < high:
-        return 0.0
-    bins = ((values - low) * (_BINS / (high - low))).astype(np.int64).clip(0, _BINS - 1)
-    counts = np.bincount(bins.ravel())
-    shares = counts[counts > 0] / values.size
-    return float(-(shares * np.log(shares)).sum())
-
-
-def widths(entropies: Sequence[float], fewest: int, most: int) -> list[int]:
-    """Return the bits of each tensor's codes (equation 2): `most` for all where the entropies are equal."""
-    low, high = min(entropies, default=0.0), max(entropies, default=0.0)
-    if low == high:
-        return [most] * len(entropies)
-    return [fewest + round((most - fewest) * (one - low) / (high - low)) for one in entropies]
 
 
 class QD(Method):
@@ -66,12 +46,13 @@ class QD(Method):
         """
         fewest = int(setting["min_bits"])
         most = max(fewest, int(setting["max_bits"]))
-        bits = widths([entropy(tensor) for tensor in tensors.values()], fewest, most)
+        bits = UniformQuantizer(fewest, most).widths(tensors.values())
         lows, highs = self.ends(tensors)
-        scales = (np.maximum(highs - lows, 0) / (2.0 ** np.array(bits) - 1)).astype("<f4")
+        grids = [*map(UniformGrid.between, lows, highs, bits)]
+        scales = np.array([grid.scale for grid in grids], "<f4")
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         cycles = _cycles(bits, shapes, state)
-        own = map(_codes, tensors.values(), lows, scales, bits)
+        own = map(UniformGrid.codes, grids, tensors.values())
         bases = (base for _, base in before(state, "codes", shapes))
         moved = [
             (codes if base is None else codes - base) % cycle
@@ -84,7 +65,7 @@ class QD(Method):
     ) -> tuple[Tensors, Mapping[str, Any]]:
         """Return S(q - Z) of each tensor, with Z = -lowest / S; the lowest itself where S is 0."""
         bits, lows, scales, *coded = sections
-        if len(bits) != len(shapes) or not all(0 < width <= _WIDEST for width in bits):
+        if len(bits) != len(shapes) or not all(0 < width <= WIDEST_UNIFORM for width in bits):
             raise ValueError("the widths are out of range")
         cycles = _cycles(bits, shapes, state)
         moved = split(self.uncoded(coded, cycles, [prod(shape) for shape in shapes.values()]), shapes)
@@ -92,15 +73,15 @@ class QD(Method):
             name: (moved[name] if base is None else moved[name] + base) % cycle
             for cycle, (name, base) in zip(cycles, before(state, "codes", shapes), strict=True)
         }
-        levels = zip(_floats(lows, len(shapes)), _floats(scales, len(shapes)), codes.values(), strict=True)
-        restored = [(low + scale * levels).astype(np.float32) for low, scale, levels in levels]
+        grids = map(UniformGrid, _floats(lows, len(shapes)), _floats(scales, len(shapes)), bits)
+        restored = [*map(UniformGrid.values, grids, codes.values())]
         known = {"codes": codes, "bits": dict(zip(shapes, bits, strict=True))}
         return dict(zip(shapes, restored, strict=True)), known
 
-    def ends(self, tensors: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def ends(self, tensors: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the lowest and the highest value of each tensor: its own range."""
         lows = np.array([tensor.min(initial=np.inf) for tensor in tensors.values()], "<f4")
-        highs = np.array([tensor.max(initial=-np.inf) for tensor in tensors.values()], np.float64)
+        highs = np.array([tensor.max(initial=-np.inf) for tensor in tensors.values()], "<f4")
         return lows, highs
 
     def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:
@@ -143,14 +124,6 @@ class Uniform(QD):
         return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int32)
 
 
-def _codes(tensor: Floats, low: np.float32, scale: np.float32, width: int) -> Codes:
-    """Return round(w / S + Z), within the levels of a width."""
-    if not scale:
-        return np.zeros(tensor.shape, np.int32)
-    codes = np.rint((tensor.astype(np.float64) - low) / scale)
-    return np.clip(codes, 0, 2**width - 1).astype(np.int32)
-
-
 def _cycles(bits: Sequence[int], shapes: Shapes, state: State | None) -> list[int]:
     """Return the number of levels that differences go round in: of the wider of two widths."""
     known = {} if state is None else state.known["bits"]
@@ -161,8 +134,8 @@ def _whole(cycle: int) -> np.dtype[Any]:
     return np.dtype("u1" if cycle <= 256 else "<u2")
 
 
-def _floats(section: bytes, count: int) -> NDArray[np.float64]:
+def _floats(section: bytes, count: int) -> NDArray[np.float32]:
     found = np.frombuffer(section, "<f4")
     if found.size != count:
         raise ValueError(f"{found.size} numbers for {count} tensors")
-    return found.astype(np.float64)
+    return found
