@@ -16,6 +16,7 @@ from mvcs.quantize.sketch import Sketch, points_of_few
 MOVED = 0.75  # steps that a code which is moved may be off
 _NONE = np.zeros(0, np.int16)
 _LARGEST = 32767
+_FIRST = 64  # values
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 ZERO_OFFSET = -32768
 _OFFSETS_PAY = 8  # values for each offset, below which offsets cost more than they save
@@ -141,6 +142,36 @@ def lattice_values(codes: Codes, step: int, out: Floats | None = None) -> Floats
 
 def _none() -> Codes:
     return np.zeros(0, np.int16)
+
+
+def on_lattice(values: Floats, step: int) -> Floats:
+    """Return the nearest multiples of a step; what has no code, see `lattice_codes`, stays as it is.
+
+    Args:
+        values: float32 of any shape.
+        step: a step byte.
+    """
+    codes = lattice_codes(values, step)
+    restored = lattice_values(codes, step)
+    return np.where(codes == EXCEPTION, values.reshape(-1), restored).reshape(values.shape)
+
+
+def step_of(chunks: Iterable[Floats], near: float) -> int | None:
+    """Return the byte of the coarsest step near a number that all values are multiples of; None for none.
+
+    Args:
+        chunks: float32 [n] each; taken several times, so no iterator.
+        near: at least half of the step, and at most twice.
+    """
+    if near < step_value(0):
+        return None
+    steps = range(nearest_step(2 * near), nearest_step(near / 2) - 1, -1)
+    return next((step for step in steps if all(_are_multiples(values, step) for values in chunks)), None)
+
+
+def _are_multiples(values: Floats, step: int) -> bool:
+    few = values[:_FIRST]  # hardly any other tensor needs a look at the rest
+    return all(np.array_equal(on_lattice(part, step), part) for part in (few, values))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from mvcs.quantize import (
     lattice_values,
     nearest_step,
     steady_step,
+    step_of,
     step_value,
     to_float32,
 )
@@ -121,3 +122,13 @@ def test_a_chunk_is_balanced_where_it_lies_in_its_tensor(dtype):
         assert abs(errors[start:end].sum()) <= step_value(coding.step) * 0.502
     free = replace(coding, run=0).code(memoryview(part), 1, None).codes.view(np.int16)
     assert np.array_equal(free, lattice_codes(values, coding.step))
+
+
+@pytest.mark.parametrize("step", [100, 101, 103])
+def test_the_step_of_values_on_a_lattice_is_found_near_another(step):
+    codes = np.random.default_rng(0).integers(-40, 40, 1000).astype(np.int16)
+    chunks = [lattice_values(codes, step), np.zeros(3, np.float32)]
+    assert step_of(chunks, 1.7 * step_value(step)) == step
+    assert step_of(chunks, 3 * step_value(step)) is None
+    between = np.array([1.5 * step_value(step)], np.float32)
+    assert step_of([*chunks, between], step_value(step)) != step

@@ -48,6 +48,7 @@ from mvcs.quantize import (
     lattice_step,
     root_sums,
     steady_step,
+    step_of,
     step_value,
     to_float32,
 )
@@ -298,6 +299,8 @@ class Codings:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
         config, leaf = self.config, given.leaf
         if isinstance(config, LatticeConfig):
+            if (own := self._as_it_lies(leaf, config.step_size)) is not None:
+                return own
             step = self.steps.get(self.types[leaf])
             if step is not None:
                 return self.on_step(given, step)
@@ -340,7 +343,10 @@ class Codings:
     def small(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a tensor of one dimension; None keeps it exactly."""
         small = self.config.small
-        return None if small is None else self._lattice(given, small, self.config.hysteresis)
+        if small is None:
+            return None
+        own = self._as_it_lies(given.leaf, small)
+        return self._lattice(given, small, self.config.hysteresis) if own is None else own
 
     def iterate(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of what weights are an average of: most of its errors average out."""
@@ -356,14 +362,28 @@ class Codings:
         step_size = kept if isinstance(kept, float) else usual
         return self._lattice(replace(given, base=None), step_size, 0.0)
 
+    def _as_it_lies(self, leaf: CapturedLeaf, step_size: float) -> LatticeCoding | None:
+        """Return the coding of a tensor that lies on a lattice about as coarse as asked for, which keeps it.
+
+        `mvcs.train.channels.ErrorFeedback` trains on such tensors. Frozen ones keep their codes anyway, and
+        steps that a search gives count.
+        """
+        if leaf.dtype.name != "float32" or self.config.steps or leaf.path in self.frozen:
+            return None
+        step = step_of(LeafValues(leaf), self._scale(leaf) * step_size)
+        return None if step is None else LatticeCoding(step, leaf.dtype)
+
+    def _scale(self, leaf: CapturedLeaf) -> float:
+        if leaf.path not in self._scales:
+            self._scales[leaf.path] = scales([leaf])[0].rms
+        return self._scales[leaf.path]
+
     def _lattice(
         self, given: GivenLeaf, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
-        scale = scales([given.leaf])[0].rms
-        step = _step(scale * step_size, self.parents.step(given.base))
+        step = _step(self._scale(given.leaf) * step_size, self.parents.step(given.base))
         if step is None:
             return None
-        self._scales[given.leaf.path] = scale
         return self._worthwhile(given, LatticeCoding(step, given.leaf.dtype, hysteresis, run))
 
     def _was_coded(self, base: Leaf | None, step: int) -> bool | None:
