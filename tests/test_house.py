@@ -30,7 +30,7 @@ PROMISES = [
 
 # What the pages tell users to import from a room.
 NAMED_BY_USERS = {
-    "channels": ["Flag", "HEADER_BYTES", "Header", "Kind", "MessageStore", "Quantizer", "checksum_of_ids"],
+    "channels": ["MessageStore", "Quantizer", "Residuals"],
     "train": [
         "Checkpointer",
         "Evaluator",
