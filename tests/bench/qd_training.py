@@ -12,7 +12,8 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -74,7 +75,7 @@ def flat(model: nn.Module) -> Tensor:
 
 def federated(rounds: int) -> None:
     """Print the accuracy of each round, with no residuals, exact and compressed ones."""
-    for bits in (None, 32, 4, 2):
+    for bits in (None, 32, 8, 4, 2):
         with tempfile.TemporaryDirectory() as folder:
             federation(rounds, None if bits is None else MessageStore(folder, bits=bits))
 
@@ -82,65 +83,63 @@ def federated(rounds: int) -> None:
 def federation(rounds: int, store: MessageStore | None) -> None:
     """Train one federation."""
     torch.manual_seed(0)
-    model, quantizer = TASK.model(), Quantizer(8, entropy=True)
-    shares = np.array_split(np.random.default_rng(0).permutation(len(TASK.images.train)), CLIENTS)
-    images = TASK.images
-    tasks = [
-        CnnTask(
-            images=type(images)(images.train[own], images.train_labels[own], images.test, images.test_labels)
-        )
-        for own in shares
+    model, images = TASK.model(), TASK.images
+    shares = np.array_split(np.random.default_rng(0).permutation(len(images.train)), CLIENTS)
+    own = [
+        replace(images, train=images.train[each], train_labels=images.train_labels[each]) for each in shares
     ]
+    tasks = [replace(TASK, images=each) for each in own]
+    quantizer = Quantizer(8, entropy=True, share=0.01)
     residuals = None if store is None else Residuals(store, quantizer)
-    top, weights, buffers, took, sent = (
-        Quantizer(8, entropy=True, share=0.01),
-        flat(model),
-        dict(model.named_buffers()),
-        [0.0, 0.0],
-        0,
-    )
-    accuracies = []
+    weights, accuracies, training, coding, sent = flat(model), [], 0.0, 0.0, 0
     for number in range(rounds):
-        changes, seen = torch.zeros_like(weights), []
-        begin = {name: one.clone() for name, one in buffers.items()}
+        mean = torch.zeros_like(weights)
         for client, task in enumerate(tasks):
             nn.utils.vector_to_parameters(weights.clone(), model.parameters())
-            for name, one in buffers.items():
-                one.copy_(begin[name])
             started = time.process_time()
-            optimizer, generator = (
-                torch.optim.Adam(model.parameters(), 0.001),
-                np.random.default_rng([number, client]),
-            )
-            for _ in range(len(shares[client]) // task.batch):
-                optimizer.zero_grad()
-                task.loss(model, generator).backward()
-                optimizer.step()
-            trained_at = time.process_time()
-            change = (flat(model) - weights).numpy()
+            train(model, task, seed=[number, client])
+            changes, between = (flat(model) - weights).numpy(), time.process_time()
             if residuals is None:
-                payload, restored = top.encode(change.reshape(1, -1))
+                payload, restored = quantizer.encode(changes.reshape(1, -1))
             else:
-                payload, restored = residuals.encode(client, change)
-            took = [took[0] + trained_at - started, took[1] + time.process_time() - trained_at]
-            changes += torch.from_numpy(restored.reshape(-1)) / CLIENTS
-            seen.append({name: one.clone() for name, one in buffers.items()})
+                payload, restored = residuals.encode(client, changes)
+            training, coding = training + between - started, coding + time.process_time() - between
+            mean += torch.from_numpy(restored.reshape(-1)) / CLIENTS
             sent += len(payload)
-        weights += changes
+        weights += mean
         nn.utils.vector_to_parameters(weights.clone(), model.parameters())
-        for name, one in buffers.items():
-            one.copy_(torch.stack([each[name].double() for each in seen]).mean(0))
+        measure_statistics(model)
         accuracies.append(100 * TASK.evaluate(model)["val_accuracy"])
-    raw = 4 * weights.numel()
-    kept = (
-        0 if store is None else sum(one.nbytes for one in list(store.state_dict()["edges"]["0"].values())[2:])
-    )
+    raw = 4 * CLIENTS * weights.numel()
+    kept = [] if store is None else store.state_dict()["edges"]["0"].values()
+    size = sum(one.nbytes for one in kept if isinstance(one, np.ndarray))
     print(
-        "no residuals" if store is None else f"{store.bits} bits", *map("{:.2f}".format, accuracies),
-        f"sent 1/{raw * CLIENTS * rounds / sent:.1f}",
-        f"residual 1/{raw * CLIENTS / kept:.1f}" if kept else "",
-        f"training {took[0]:.1f} s, coding {took[1]:.2f} s", flush=True,
+        f"{'none' if store is None else store.bits:>4}", *map("{:.2f}".format, accuracies),
+        f"| sent 1/{raw * rounds / sent:.0f}, residual 1/{raw / size if size else np.inf:.1f},",
+        f"training {training:.1f} s, coding {coding:.2f} s", flush=True,
     )  # fmt: skip
+
+
+def train(model: nn.Module, task: CnnTask, seed: Sequence[int]) -> None:
+    """Train one epoch."""
+    model.train()
+    optimizer, generator = torch.optim.Adam(model.parameters(), 0.001), np.random.default_rng(seed)
+    for _ in range(len(task.images.train) // task.batch):
+        optimizer.zero_grad()
+        task.loss(model, generator).backward()
+        optimizer.step()
+
+
+def measure_statistics(model: nn.Module) -> None:
+    """Take the means and variances of BatchNorm anew: those of a client are of weights that were not sent."""
+    norms = [one for one in model.modules() if isinstance(one, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+    model.train()
+    with torch.no_grad():
+        replace(TASK, batch=2000).loss(model, np.random.default_rng(0))
+    for norm in norms:
+        norm.momentum = 0.1
 
 
 if __name__ == "__main__":
