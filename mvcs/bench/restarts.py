@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ class Restores:
         """Replace the state by what would be restored."""
 
     def sizes(self) -> dict[str, Any]:
-        """Return the ratios "weights", "peak" and "everything", and seconds "spent"; none for no commits."""
+        """Return the ratios "weights", "peak" and "everything", and seconds "spent"; or nothing."""
         return {}
 
 
@@ -173,8 +173,7 @@ class Commits(Restores):
 
     def restore(self, learner: Learner, done: int) -> None:
         """Resume from the commit just made, as a new process would."""
-        if self._checkpointer is not None:
-            self._checkpointer.close()
+        self.close()
         checkpointer = self._opened(learner)
         checkpointer.resume()
         restored = checkpointer.restored
@@ -182,11 +181,24 @@ class Commits(Restores):
             raise MvcsError(f"not restored from the value layer of step {done}: {restored}")
 
     def sizes(self) -> dict[str, Any]:
-        """Return the ratios of all commits from the first one on, and the commits."""
+        """Return the ratios of all commits from the first one on, and the commits.
+
+        Trees and footers are counted with the weights.
+        """
         commits = sorted(self._repository.log(), key=lambda commit: commit.step or 0)
         steps = [committed_step(one.step or 0, self._repository.show(one.id), 0.0) for one in commits]
-        peak = max(one.weights / max(one.weights_stored, 1) for one in steps)
-        return history_of(Path(), None, steps).to_json() | {"peak": peak, "spent": self._spent}
+        stored = [one.weights_stored + one.metadata for one in steps]
+        return history_of(Path(), None, steps).to_json() | {
+            "weights": sum(one.weights for one in steps) / sum(stored),
+            "peak": max(one.weights / size for one, size in zip(steps, stored, strict=True)),
+            "spent": self._spent,
+        }
+
+    def close(self) -> None:
+        """Close the hook."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
 
     def _opened(self, learner: Learner) -> Checkpointer:
         extra = {"data": "drawn from seed and step", **learner.extra}
@@ -199,11 +211,10 @@ class Commits(Restores):
 class Payloads(Restores):
     """Restores the payloads of a method, whose settings are searched at every checkpoint."""
 
-    def __init__(self, judge: TaskJudge, method: Method, ledger: Ledger, plan: Plan) -> None:
+    def __init__(self, judge: TaskJudge, method: Method, ledger: Ledger, terms: Terms) -> None:
         """Begin a chain in a ledger."""
-        terms = Terms(plan.max_degradation, plan.seed, plan.evaluations)
         self._method = method
-        self._series = ledger.series(method.name, method.version, plan.max_degradation, plan.seed)
+        self._series = ledger.series(method.name, method.version, terms.max_degradation, terms.seed)
         self._series.begin()
         self._work = Comparison(judge, method, ledger, terms, None)
         self._records: list[Record] = []
@@ -268,7 +279,8 @@ def train_arm(judge: TaskJudge, method: Method | str, out: Path, plan: Plan, *, 
     ledger = Ledger.of(out / "training", source, digest, plan.saved, judge.identity)
     if (known := ledger.known("arm")) is not None:
         return Arm(**known)
-    with one_thread(plan.seed), _restores(judge, method, ledger, plan) as restores:
+    terms = Terms(plan.max_degradation, plan.seed, plan.evaluations)
+    with one_thread(plan.seed), restores_of(judge, method, ledger, terms) as restores:
         loss, seconds = _trained(judge, plan, restores, progress)
         sizes = restores.sizes()
     ratios = {what: sizes.get(what) for what in ("weights", "peak", "everything")}
@@ -278,35 +290,26 @@ def train_arm(judge: TaskJudge, method: Method | str, out: Path, plan: Plan, *, 
 
 
 @contextmanager
-def _restores(judge: TaskJudge, method: Method | str, ledger: Ledger, plan: Plan) -> Iterator[Restores]:
-    if isinstance(method, Method):
-        yield Payloads(judge, method, ledger, plan)
-    elif method == LATTICE:
-        with commits_of(judge, ledger.folder, plan.max_degradation) as commits:
-            yield commits
-    else:
-        yield Noise(plan.seed + 1 if method == "ulp" else 0)
+def restores_of(judge: TaskJudge, method: Method | str, ledger: Ledger, terms: Terms) -> Iterator[Restores]:
+    """Give what commits and restores by a method, or by one of the names that `train_arm` takes.
 
-
-@contextmanager
-def commits_of(judge: TaskJudge, folder: Path, max_degradation: float) -> Iterator[Commits]:
-    """Commit into a new repository, which is removed at the end.
-
-    Args:
-        judge: the hook evaluates on its search sample.
-        folder: where the repository lies.
-        max_degradation: what the search accepts, as a share.
+    Commits of mvcs itself are removed at the end.
     """
-    options = {
-        "evaluate": samples_of(judge.task).search.evaluate,
-        "search_batches": judge.task.sample_sizes.searched_first,
-        "max_degradation": max_degradation,
-        "moments": "light",
-    }
-    with scratch_folder(folder) as scratch:
-        Repository.init(scratch).close()
-        with Repository.open(scratch) as repository:
-            yield Commits(repository, options)
+    if isinstance(method, Method):
+        yield Payloads(judge, method, ledger, terms)
+    elif method == LATTICE:
+        options = {
+            "evaluate": samples_of(judge.task).search.evaluate,
+            "search_batches": judge.task.sample_sizes.searched_first,
+            "max_degradation": terms.max_degradation,
+            "moments": "light",
+        }
+        with scratch_folder(ledger.folder) as scratch:
+            Repository.init(scratch).close()
+            with Repository.open(scratch) as repository, closing(Commits(repository, options)) as commits:
+                yield commits
+    else:
+        yield Noise(terms.seed + 1 if method == "ulp" else 0)
 
 
 def _trained(judge: TaskJudge, plan: Plan, restores: Restores, progress: Progress) -> tuple[float, float]:

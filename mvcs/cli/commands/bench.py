@@ -39,6 +39,7 @@ mvcs bench run --repo v1..main --eval validate:loss --max-degradation 0.005 --ou
 """
 PAPER = """
 mvcs bench paper fig11 runs/gpt --task gpt --out papers
+mvcs bench paper table6 runs/finetune --task finetune --out papers
 mvcs bench paper table7 runs/gpt --task gpt --every 4 --out papers
 mvcs bench paper table8 runs/gpt --task gpt --values 100000000 --out papers
 mvcs bench paper table5 --task gpt --restores 10 --methods lattice,inshrinkerator --out papers
@@ -477,10 +478,11 @@ def paper(
 ) -> None:
     """Repeat an experiment of a paper on the checkpoints in DIR, and print its figures beside the paper's.
 
-    Of Inshrinkerator (SoCC 2024): fig11, coders of the same codes; table7, bins within 0.1, 1 and 5 %;
-    table8, speeds of quantiles and clustering. Of QD-Compressor (TPDS 2023): qd1, one range or many, and
-    differences before or after codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd9, steps of training
-    until a restored state is as good as it was; qd10, seconds.
+    Of Inshrinkerator (SoCC 2024): fig11, coders of the same codes; table6, what a run learns that begins with
+    its first checkpoint stored within 5 %; table7, bins within 0.1, 1 and 5 %; table8, speeds of quantiles
+    and clustering. Of QD-Compressor (TPDS 2023): qd1, one range or many, and differences before or after
+    codes; qd4, 8 and 16 bits; qd5, bytes of the whole run; qd9, steps of training until a restored state is
+    as good as it was; qd10, seconds.
 
     table5 of SoCC 2024 needs no DIR. It trains from the start, with restores through each method and without.
 
