@@ -4,7 +4,7 @@ from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
 from .comparison import Terms
 from .data.text import held_out_text
-from .experiments import Options, PaperReport, Row, run_experiment
+from .experiments import Options, PaperReport, run_experiment
 from .history import CommittedStep, HistoryReport, commit_all
 from .judges import FunctionJudge, TaskJudge
 from .replay import replay_run
@@ -36,7 +36,6 @@ __all__ = [
     "PaperReport",
     "RecordedRun",
     "Result",
-    "Row",
     "RunResults",
     "Speed",
     "Task",

@@ -1,8 +1,7 @@
 """Methods on one run: settings are searched at every checkpoint, and judged by what the bytes restore."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from mvcs.bench.bounded import Judged
 from mvcs.bench.codecs.clock import copying
 from mvcs.bench.judges import SAMPLES, Judge
 from mvcs.bench.ledger import Ledger, Record, Series, chained
-from mvcs.bench.methods.method import Method, NotApplicableError, Setting, State
+from mvcs.bench.methods.method import Method, NotApplicableError, Setting, State, shapes_of
 from mvcs.bench.runs.recorded_state import RecordedRun, RecordedState
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.delta import ElementFormat, choose_exact
@@ -241,11 +240,11 @@ class Comparison:
         self._last = record.setting if record.kept else self._last
 
     def _measured(self, recorded: RecordedState, rest: Mapping[str, int]) -> tuple[Record, bytes, State]:
-        took = _Took()
-        with took.timing("searched"):
-            found = self._chosen(recorded, took)
-        with took.timing("decode"):
-            tensors, state = self._method.decode(found.payload, self.state)
+        began = time.process_time()
+        found = self._chosen(recorded)
+        searched = time.process_time()
+        tensors, state = self._method.decode(found.payload, self.state)
+        decoded = time.process_time()
         verify, report = (
             self._originals.judged(recorded, recorded.state(tensors), sample, self._bound)
             for sample in SAMPLES[1:]
@@ -268,47 +267,46 @@ class Comparison:
             search=found.search,
             verify=verify,
             report=report,
-            encode=took.seconds["encode"],
-            decode=took.seconds["decode"],
+            encode=found.seconds,
+            decode=decoded - searched,
             memcpy=copying(recorded.weight_bytes),
-            searched=took.seconds["searched"],
+            searched=searched - began,
             payload=chained(self._digest, found.payload),
         )
         return record, found.payload, state
 
-    def _chosen(self, recorded: RecordedState, took: "_Took") -> "_Found":
+    def _chosen(self, recorded: RecordedState) -> "_Found":
         method, tensors = self._method, recorded.weights
-        payloads: dict[str, bytes] = {}
+        coded: dict[str, tuple[bytes, float]] = {}
         needs = needs_of(method, recorded, self._terms.seed)
 
         def stored(setting: Setting) -> int:
-            with took.timing("encode", str(setting)):
-                payloads[str(setting)] = method.payload(tensors, self.state, setting, **needs)
-            return len(payloads[str(setting)])
+            began = time.process_time()
+            payload = method.payload(tensors, self.state, setting, **needs)
+            coded[str(setting)] = payload, time.process_time() - began
+            return len(payload)
 
         def judge(setting: Setting) -> Verdict:
-            restored, _ = method.decode(payloads[str(setting)], self.state)
+            restored, _ = method.decode(coded[str(setting)][0], self.state)
             baseline = self._originals.baseline(recorded, "search")
             with self._judge.evaluation(recorded.state(restored), "search") as measured:
                 return PairedCheck(self._bound).judge(measured, baseline, self._bound.epsilon(0), whole=True)
 
-        axes = method.axes_for({name: tensor.shape for name, tensor in tensors.items()})
+        axes = method.axes_for(shapes_of(tensors))
         cube = ConfigurationCube(axes, method.metrics)
         if self._fixed is not None or not axes:
             setting = self._fixed or {}
             stored(setting)
-            took.choose(str(setting))
-            return _Found(setting, payloads[str(setting)], kept=True, tested=0, search=None)
+            return _Found(setting, *coded[str(setting)], kept=True, tested=0, search=None)
         search = ConfigurationSearch(cube, self._terms.evaluations, last=self._last)
         outcome = search.run(stored, judge)
         setting = outcome.chosen.setting if outcome.chosen else cube.at(cube.top)
-        if str(setting) not in payloads:
+        if str(setting) not in coded:
             stored(setting)
-        took.choose(str(setting))
         verdict = next((one.verdict for one in outcome.tested if one.setting == setting), None)
         searched = None if verdict is None else Judged.of(verdict)
         kept = outcome.chosen is not None
-        return _Found(setting, payloads[str(setting)], kept, len(outcome.tested), searched)
+        return _Found(setting, *coded[str(setting)], kept, len(outcome.tested), searched)
 
 
 def needs_of(method: Method, recorded: RecordedState, seed: int) -> dict[str, Any]:
@@ -322,27 +320,10 @@ class _Found:
 
     setting: Setting
     payload: bytes
+    seconds: float
     kept: bool
     tested: int
     search: Judged | None
-
-
-class _Took:
-    """Seconds of the processor, by what they were spent on."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def timing(self, what: str, which: str = "") -> Iterator[None]:
-        """Time what is done inside."""
-        began = time.process_time()
-        yield
-        self.seconds[which or what] = time.process_time() - began
-
-    def choose(self, which: str) -> None:
-        """Take the time of one encoding as that of the checkpoint."""
-        self.seconds["encode"] = self.seconds[which]
 
 
 def line(name: str, record: Record, known: bool) -> str:  # noqa: FBT001  # as `advance` returns it

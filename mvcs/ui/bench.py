@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         MethodsReport,
         PaperReport,
         Result,
-        Row,
         RunResults,
         Speed,
     )
@@ -287,25 +286,20 @@ def measured_part(one: "Result") -> str:
 
 def paper(report: "PaperReport", screen: Screen) -> list[str]:
     """Return the figures of an experiment, published and measured."""
-    heads = ["", "published", "measured", "", "of"]
+    rows = [
+        [
+            row.what,
+            row.published,
+            "-" if row.measured is None else f"{row.measured:.4g} {row.unit}",
+            printable(row.note),
+        ]
+        for row in report.rows
+    ]
     return [
         f"{report.source}; {printable(report.run)}",
         *wrapped("differs: ", report.differs.split(), screen, " "),
-        *table([heads, *map(_figure, report.rows)], "<>><<", screen, optional=(4,)),
+        *table([["", "published", "measured", ""], *rows], "<>><", screen),
     ]
-
-
-def _figure(row: "Row") -> list[str]:
-    known = [figure for figure in row.published.values() if figure is not None]
-    lacking = len(row.published) - len(known)
-    published = f"{min(known):.4g}" if known else ""
-    if len(set(known)) > 1:
-        published += f" to {max(known):.4g}"
-    if lacking:
-        published = f"{published}, none {lacking}x".removeprefix(", ")
-    models = next(iter(row.published)) if len(row.published) == 1 else f"{len(row.published)} models"
-    measured = "-" if row.measured is None else f"{row.measured:.4g} {row.unit}"
-    return [row.what, published, measured, printable(row.note), models if row.published else ""]
 
 
 def methods(report: "MethodsReport", screen: Screen) -> list[str]:

@@ -13,7 +13,6 @@ from hashlib import sha256
 from html import escape
 from math import isfinite
 from pathlib import Path
-from statistics import median
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -226,14 +225,13 @@ class _Run:
         )
 
     def _restores(self, results: "list[Result]") -> str:
-        copied = [max(median(record.memcpy for record in one.records), 1e-9) for one in results]
         return self._lines(
             "Restore cost by depth",
             "Seconds of the processor that a checkpoint takes with all payloads that it continues; lattice"
-            " restores whole states. The table compares the last with memcpy of the weights.",
+            " restores whole states.",
             [(one, one.restore) for one in results],
             "seconds",
-            last=[f"{one.restore[-1] / copy:.0f}" for one, copy in zip(results, copied, strict=True)],
+            by_depth=True,
         )
 
     def _settings(self, results: "list[Result]") -> str:
@@ -254,28 +252,24 @@ class _Run:
         found: "Sequence[tuple[Result, Sequence[float]]]",
         what: str,
         *,
-        last: Sequence[str] = (),
+        by_depth: bool = False,
     ) -> str:
-        """Return a line for each result: by depth where the table has a `last` column, else by step."""
-        rows, cells, shown = list[dict[str, Any]](), list[list[str]](), self._shown
+        """Return a line for each result, by step or by the number of checkpoints up to there."""
+        rows, cells = list[dict[str, Any]](), list[list[str]]()
+        shown = {step: depth if by_depth else step for step, depth in self._shown.items()}
         for one, numbers in found:
             known = dict(zip((record.step for record in one.records), numbers, strict=True))
             cells.append([self._label(one), *(_value(known.get(step, "")) for step in shown)])
             rows += [
-                {**self._look(one), "x": depth if last else step, "y": known[step]}
-                for step, depth in shown.items()
-                if step in known
+                {**self._look(one), "x": x, "y": known[step]} for step, x in shown.items() if step in known
             ]
-        heads = [what, *map(str, shown.values() if last else shown)]
-        if last:
-            heads, cells = [*heads, "/ memcpy"], [[*row, one] for row, one in zip(cells, last, strict=True)]
-        across = ("x", "checkpoints in the chain" if last else "step")
+        across = ("x", "checkpoints in the chain" if by_depth else "step")
         return _figure(
             title,
             sentence,
             charts.lines(rows, self.methods, across, ("y", what)),
             self._key(one for one, _ in found),
-            _table(heads, cells),
+            _table([what, *map(str, shown.values())], cells),
         )
 
 

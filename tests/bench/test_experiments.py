@@ -46,7 +46,7 @@ def by_name(report):
 def test_coders_of_the_same_codes_stand_beside_each_other(trained, out):
     rows = by_name(made(trained, out, "fig11"))
     assert {f"{coder}, whole run" for coder in ("HE", "RLE", "PE", "mvcs, RANS_DELTA")} <= rows.keys()
-    assert rows["PE, whole run"].published == {"ResNet-152": 39}
+    assert rows["PE, whole run"].published == "39"
     assert rows["PE, peak"].measured == max(rows[f"PE, step {step}"].measured for step in (0, 2, 4, 6))
     assert rows["mvcs, RANS_DELTA, whole run"].measured > rows["HE, whole run"].measured
 
@@ -63,7 +63,7 @@ def test_a_killed_experiment_continues_with_the_same_numbers(trained, out, tmp_p
 
 def test_a_state_that_is_as_good_needs_no_steps_to_recover(trained, out):
     rows = by_name(made(trained, out, "qd9"))
-    assert rows["lc, the first half"].published["ResNet-18"] == 32
+    assert rows["lc, the first half"].published == "9 to 32"
     assert all(row.measured is None or 0 <= row.measured <= 2 for row in rows.values())
     assert any(row.measured is not None for row in rows.values())
 
@@ -74,7 +74,7 @@ def test_what_was_timed_is_not_timed_again(trained, out):
 
 def test_bins_are_searched_at_each_checkpoint_by_itself(trained, out):
     rows = by_name(made(trained, out, "table7"))
-    assert rows["inshrinkerator, 5.0%"].published["GPT-2 Medium"] == 9.08
+    assert rows["inshrinkerator, 5.0%"].published == "6.3 to 17.9"
     assert 4 <= rows["inshrinkerator, 5.0%"].measured <= 250
     assert 8 <= rows["qd, 5.0%"].measured <= 256
     assert 2 < rows["qd, 5.0%, stored"].measured < 10
@@ -90,20 +90,22 @@ def test_variants_of_methods_are_in_no_report(trained, out):
 
 def test_a_transfer_has_the_papers_figures(trained, out):
     rows = by_name(made(trained, out, "table6"))
-    assert rows["lattice: CR-w"].published == {"BERT-L": 11.32, "Pythia 1B": 9.99}
+    assert rows["lattice: CR-w"].published == "9.99 to 11.32"
     assert rows["inshrinkerator: CR-w"].measured > 3
-    assert all(abs(rows[f"{name}: restored"].measured) < 10 for name in ("inshrinkerator", "lattice"))
+    assert all(
+        abs(rows[f"{name}: restored, worse by"].measured) < 10 for name in ("inshrinkerator", "lattice")
+    )
 
 
 def test_what_is_restored_exactly_learns_what_the_run_did(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "_TRANSFERRED", ("mvcs-exact",))
-    assert by_name(made(trained, tmp_path, "table6"))["mvcs-exact: fine-tuned"].measured == 0
+    assert by_name(made(trained, tmp_path, "table6"))["mvcs-exact: fine-tuned, worse by"].measured == 0
 
 
 def test_speeds_are_ratios_to_ours(trained, out):
     rows = by_name(made(trained, out, "table8"))
     assert rows["quantile, numpy.partition"].measured > 0
-    assert rows["quantile, torch.kthvalue"].published["ResNet152"] == pytest.approx(4.73, abs=0.01)
+    assert rows["quantile, torch.kthvalue"].published == "4.50 to 4.73"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sklearn") is not None, reason="scikit-learn is installed")

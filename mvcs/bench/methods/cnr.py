@@ -4,15 +4,15 @@
 appendix A.2 and table 11) compares it: "Adaptive".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil, prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.bench.methods.coding import from_bits, to_bits
-from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, split
+from mvcs.bench.methods.method import Floats, Method, Needs, Restored, Setting, Shapes, State, Tensors, split
 
 _BLOCK = 1 << 15
 _MOST_BITS = 8
@@ -42,13 +42,7 @@ class CNR(Method):
         "range": (0.1, 0.2, 0.3, 0.4, 0.5),
     }
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,  # noqa: ARG002  # each checkpoint alone
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the bits of a code, low end and scale of each row, raw rows, and the other rows' codes."""
         bins, steps = int(setting["bins"]), int(setting["steps"])
         moves = ceil(float(setting["range"]) * steps - 1e-9)
@@ -66,12 +60,7 @@ class CNR(Method):
         ends = [np.concatenate(kind).astype("<f2").tobytes() for kind in (lows, scales)]
         return [bytes([bits]), *ends, b"".join(raw), to_bits(np.concatenate(codes), bits)]
 
-    def restore(
-        self,
-        sections: Sequence[bytes],
-        shapes: Shapes,
-        state: State | None,  # noqa: ARG002
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return low end and scale times code of each row."""
         (bits,), lows, scales, raw, coded = sections
         if not 0 < bits <= _MOST_BITS:

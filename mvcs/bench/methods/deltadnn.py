@@ -5,9 +5,9 @@ difference and its quantization, and the lossless coding of what comes out.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from mvcs.bench.methods.coding import compressed, decompressed
 from mvcs.bench.methods.method import (
     Method,
+    Needs,
+    Restored,
     Setting,
     Shapes,
     State,
     Tensors,
     before,
+    floats_of,
     joined,
     narrowed,
+    shapes_of,
     split,
 )
 
@@ -48,13 +52,7 @@ class DeltaDNN(Method):
         "error": (0.1, 0.05, 0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5),
     }
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the error bound, the bytes of each tensor's M, raw tensors, and all M.
 
         The error bound comes with the length of what LZMA was given, where this was zero runs of the M,
@@ -62,7 +60,7 @@ class DeltaDNN(Method):
         """
         step = _step(float(setting["error"]))
         steps, widths = list[bytes](), list[int]()
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        shapes = shapes_of(tensors)
         for tensor, (_, base) in zip(tensors.values(), before(state, "restored", shapes), strict=True):
             moved = np.floor((tensor.astype(np.float64) - (0 if base is None else base)) / step + 0.5)
             most = np.abs(moved).max(initial=0)
@@ -80,9 +78,7 @@ class DeltaDNN(Method):
         head = struct.pack("<dQ", float(setting["error"]), size)
         return [head, bytes(widths), raw.astype("<f4").tobytes(), coded]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the tensors before and 2 M ln(1 + e)."""
         head, widths, raw, coded = sections
         error, size = struct.unpack("<dQ", head)
@@ -98,7 +94,7 @@ class DeltaDNN(Method):
         whole = of_zero_runs(np.frombuffer(data, np.uint8), total) if size else np.frombuffer(data, np.uint8)
         steps = split(whole, lengths)
         raws = {name: shapes[name] for width, name in zip(widths, shapes, strict=True) if width == _RAW}
-        found = split(np.frombuffer(raw, "<f4").astype(np.float32), raws)
+        found = floats_of(raw, raws)
         for width, (name, base) in zip(widths, before(state, "restored", shapes), strict=True):
             if width:
                 moved = np.frombuffer(steps[name].tobytes(), f"<i{width}").reshape(shapes[name])

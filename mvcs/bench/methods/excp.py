@@ -15,7 +15,7 @@ A tensor whose d is 0 everywhere, as a constant one is, keeps nothing but its ol
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,19 @@ from mvcs.bench.methods.coding import compressed, decompressed
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    Needs,
     NotApplicableError,
+    Restored,
     Setting,
     Shapes,
     State,
     Tensors,
     before,
+    floats_of,
     joined,
     narrowed,
     read_shapes,
-    split,
+    shapes_of,
     unpack,
     write_shapes,
 )
@@ -65,21 +68,13 @@ class ExCP(Method):
     needs: ClassVar = frozenset({"moments"})
     restores: ClassVar = frozenset(KINDS)
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        *,
-        moments: Moments | None = None,
-        **_needs: Any,  # noqa: ANN401  # it has no others
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return forms, raw weights, and centres and codes of d; then the moments, exact ones first.
 
         Raises:
             NotApplicableError: there are no moments of Adam, and this is not the first checkpoint.
         """
-        exact = {kind: dict((moments or {}).get(kind, {})) for kind in KINDS}
+        exact = {kind: dict(needs.get("moments", {}).get(kind, {})) for kind in KINDS}
         if state is not None and not all(exact.values()):
             raise NotApplicableError(
                 f"excp needs Adam's moments {' and '.join(KINDS)}, and this checkpoint has none"
@@ -87,7 +82,7 @@ class ExCP(Method):
         bits = int(setting["bits"])
         forms, raw = [], dict[str, Floats]()
         pruned, pruned_moments = list[Floats](), list[Floats]()
-        for name, base in before(state, "restored", {name: tensor.shape for name, tensor in tensors.items()}):
+        for name, base in before(state, "restored", shapes_of(tensors)):
             if base is None:
                 forms.append(_RAW)
                 raw[name] = tensors[name]
@@ -107,9 +102,7 @@ class ExCP(Method):
             sections += [write_shapes({name: one.shape for name, one in kept.items()}), _bytes(kept)]
         return [*sections, *_coded(pruned_moments, bits)]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the sums of the weights before and of the centres of d; the moments are in what is known."""
         (bits, *forms), raw, table, packed, *kept, moments_table, moments_packed = sections
         if bits not in _BITS or len(forms) != len(shapes) or len(kept) != 2 * len(KINDS):
@@ -119,14 +112,14 @@ class ExCP(Method):
         fresh = {name: shape for name, shape in shapes.items() if form_of[name] == _RAW}
         moved = {name: shape for name, shape in shapes.items() if name not in fresh}
         joint = [name for name in moved if form_of[name] == _JOINT]
-        found = split(np.frombuffer(raw, "<f4").astype(np.float32), fresh)
+        found = floats_of(raw, fresh)
         for name, part in zip(moved, _uncoded(table, packed, bits, moved.values()), strict=True):
             if (base := bases[name]) is None:
                 raise ValueError(f"'{name}' has no weights before")
             found[name] = narrowed(base + part.astype(np.float64))
         moments = dict[str, dict[str, Floats]]()
         for kind, layout, values in zip(KINDS, kept[::2], kept[1::2], strict=True):
-            moments[kind] = split(np.frombuffer(values, "<f4").astype(np.float32), read_shapes(layout))
+            moments[kind] = floats_of(values, read_shapes(layout))
         wanted = [moved[name] for name in joint for _ in KINDS]
         parts = iter(_uncoded(moments_table, moments_packed, bits, wanted))
         for name in joint:

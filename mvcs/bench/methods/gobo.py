@@ -4,15 +4,15 @@
 appendix A.2 and table 12) compares it: "KMeans".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import log, pi, prod, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.bench.methods.coding import from_bits, to_bits
-from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, split
+from mvcs.bench.methods.method import Floats, Method, Needs, Restored, Setting, Shapes, State, Tensors, split
 from mvcs.checkpoint import is_embedding
 
 _OUTLIER = -4.0
@@ -36,13 +36,7 @@ class GOBO(Method):
     chain = "none"
     axes: ClassVar = {"bins": (8, 16, 32, 64, 128, 256), "embedding_bins": (16, 32)}
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,  # noqa: ARG002  # each checkpoint alone
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return for each tensor the bits of a code and the number of outliers; then what these are of.
 
         That is the outliers' positions and values, centroids, and codes of the values that are no outliers.
@@ -65,12 +59,7 @@ class GOBO(Method):
             codes.append(to_bits(np.searchsorted(between, rest), width))
         return [b"".join(part) for part in (bits, counts, positions, outliers, centroids, codes)]
 
-    def restore(
-        self,
-        sections: Sequence[bytes],
-        shapes: Shapes,
-        state: State | None,  # noqa: ARG002
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return each code's centroid, and the outliers at their positions."""
         bits, counted, positions, outliers, centroids, codes = sections
         counts = np.frombuffer(counted, "<u4").tolist()

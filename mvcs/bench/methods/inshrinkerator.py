@@ -7,7 +7,7 @@ each metric as in "DynaQuant" (its preprint), section 4.2.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    Needs,
+    Restored,
     Setting,
     Shapes,
     State,
@@ -22,6 +24,7 @@ from mvcs.bench.methods.method import (
     before,
     joined,
     pack,
+    shapes_of,
     split,
     unpack,
 )
@@ -60,20 +63,14 @@ class Inshrinkerator(Method):
     needs: ClassVar = frozenset({"scores", "seed"})
     coders: ClassVar[Sequence[str]] = CODERS
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **needs: Any,  # noqa: ANN401  # by name
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the coder, then for each layer type its table, its protected weights and its differences.
 
         Where a tensor of a layer type has no scores, magnitudes count for all of that type.
         """
         seed = needs.get("seed", 0)
         config = replace(config_of(setting, METRICS[-1], MomentsConfig()), init="++", seed=seed)
-        types = types_of({name: tensor.shape for name, tensor in tensors.items()}, state)
+        types = types_of(shapes_of(tensors), state)
         found = [_coded(names, tensors, needs["scores"], config) for names, _, _ in types]
         deltas = [
             (own.codes, codes, max(own.levels, levels))
@@ -89,9 +86,7 @@ class Inshrinkerator(Method):
             ),
         ]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the values of codes, the protected weights, and zeros."""
         coder, *rest = sections
         codes, restored, levels = dict[str, Codes](), dict[str, Floats](), dict[str, int]()

@@ -4,9 +4,9 @@
 tracking, exponent-based quantization, priority promotion and Huffman coding.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    Needs,
+    Restored,
     Setting,
     Shapes,
     State,
     Tensors,
     before,
+    floats_of,
     joined,
     narrowed,
+    shapes_of,
     split,
 )
 from mvcs.inshrinkerator import huffman, unhuffman
@@ -44,18 +48,12 @@ class LC(Method):
     )
     axes: ClassVar = {"bits": (2, 3, 4, 5, 6)}
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the raw tensors, what each bucket is worth in float32, and the buckets of all differences.
 
         Bucket 0 is worth 0; the others begin with that of the largest exponent.
         """
-        bases = dict(before(state, "restored", {name: tensor.shape for name, tensor in tensors.items()}))
+        bases = dict(before(state, "restored", shapes_of(tensors)))
         raw = joined({name: tensor for name, tensor in tensors.items() if bases[name] is None})
         moved = joined(
             {
@@ -67,9 +65,7 @@ class LC(Method):
         codes, worth = _buckets(moved, 2 ** int(setting["bits"]) - 1)
         return [raw.astype("<f4").tobytes(), worth.astype("<f4").tobytes(), huffman(codes)]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the sums of the tensors before and what the differences' buckets are worth."""
         raw, worth, coded = sections
         bases = dict(before(state, "restored", shapes))
@@ -81,7 +77,7 @@ class LC(Method):
         codes = unhuffman(coded, sum(map(prod, moving.values())))
         if codes.size and not 0 <= codes.min() <= codes.max() < levels.size:
             raise ValueError("there is no such bucket")
-        found = split(np.frombuffer(raw, "<f4").astype(np.float32), fresh)
+        found = floats_of(raw, fresh)
         for name, part in split(codes, moving).items():
             found[name] = narrowed(bases[name] + levels[part])
         return found, {"restored": found}

@@ -47,6 +47,12 @@ class State:
     known: Mapping[str, Any] = field(repr=False, default_factory=dict)
 
 
+Needs = Mapping[str, Any]
+"""What `Method.needs` names."""
+Restored = tuple[Tensors, Mapping[str, Any]]
+"""Tensors, and what the next checkpoint's coding needs to know."""
+
+
 class NotApplicableError(UsageError):
     """The checkpoints lack what a method needs, or this installation does."""
 
@@ -91,13 +97,7 @@ class Method(ABC):
         return "" if there else "pip install 'mvcs[bench]'"
 
     @abstractmethod
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **needs: Any,  # noqa: ANN401  # by name
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the sections of a payload for tensors of finite values, tables and headers in.
 
         Args:
@@ -108,9 +108,7 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return tensors of these shapes, and what the next checkpoint's coding needs to know.
 
         Args:
@@ -156,11 +154,11 @@ class Method(ABC):
         """Return what `encode` does, without decoding it."""
         finite = {name: tensor for name, tensor in tensors.items() if np.isfinite(tensor).all()}
         kept = [tensor.tobytes() if name not in finite else b"" for name, tensor in tensors.items()]
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        shapes = shapes_of(tensors)
         layout = b"" if state is not None and same(shapes, state.shapes) else write_shapes(shapes)
         exact = [index for index, content in enumerate(kept) if content]
         flags = struct.pack(f"<I{len(exact)}I", len(exact), *exact)
-        return pack([layout, flags, b"".join(kept), *self.code(finite, state, setting, **needs)])
+        return pack([layout, flags, b"".join(kept), *self.code(finite, state, setting, needs)])
 
     def decode(self, payload: bytes, state: State | None) -> tuple[Tensors, State]:
         """Return the tensors of a payload, and the state for the next.
@@ -217,6 +215,20 @@ def unpack(payload: bytes) -> list[bytes]:
         sections.append(payload[start : start + length])
         start += length
     return sections
+
+
+def shapes_of(tensors: Tensors) -> Shapes:
+    """Return the shape of each tensor."""
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def floats_of(section: bytes, shapes: Shapes) -> dict[str, Floats]:
+    """Return little-endian float32 that stand one after another as arrays of these shapes.
+
+    Raises:
+        ValueError: they are fewer or more.
+    """
+    return split(np.frombuffer(section, "<f4").astype(np.float32), shapes)
 
 
 def joined(tensors: Tensors) -> Floats:

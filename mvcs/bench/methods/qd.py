@@ -4,7 +4,7 @@
 `Uniform` is the form in which Inshrinkerator (SoCC 2024, section 8.2) compares it: with Huffman codes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 from typing import Any, ClassVar
@@ -13,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.bench.methods.coding import compressed, decompressed
-from mvcs.bench.methods.method import Method, Setting, Shapes, State, Tensors, before, split
+from mvcs.bench.methods.method import (
+    Method,
+    Needs,
+    Restored,
+    Setting,
+    Shapes,
+    State,
+    Tensors,
+    before,
+    shapes_of,
+    split,
+)
 from mvcs.inshrinkerator import huffman, unhuffman
 from mvcs.quantize import WIDEST_UNIFORM, UniformGrid, UniformQuantizer
 
@@ -33,13 +44,7 @@ class QD(Method):
     axes: ClassVar = {"min_bits": (3, 4, 5, 6, 7, 8), "max_bits": (3, 4, 5, 6, 7, 8)}
     fixed: ClassVar = {f"{low}-{high}": {"min_bits": low, "max_bits": high} for low, high in _FIXED}
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the width, lowest value and scale of each tensor, and the differences of codes.
 
         Where `max_bits` is below `min_bits`, all tensors get `min_bits`.
@@ -50,7 +55,7 @@ class QD(Method):
         lows, highs = self.ends(tensors)
         grids = [*map(UniformGrid.between, lows, highs, bits)]
         scales = np.array([grid.scale for grid in grids], "<f4")
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        shapes = shapes_of(tensors)
         cycles = _cycles(bits, shapes, state)
         own = map(UniformGrid.codes, grids, tensors.values())
         bases = (base for _, base in before(state, "codes", shapes))
@@ -60,9 +65,7 @@ class QD(Method):
         ]
         return [bytes(bits), lows.tobytes(), scales.tobytes(), *self.coded(moved, cycles)]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return S(q - Z) of each tensor, with Z = -lowest / S; the lowest itself where S is 0."""
         bits, lows, scales, *coded = sections
         if len(bits) != len(shapes) or not all(0 < width <= WIDEST_UNIFORM for width in bits):
@@ -114,11 +117,11 @@ class Uniform(QD):
     package = "bitarray"
     paper = "the baseline Uniform of Inshrinkerator (SoCC 2024), section 8.2; codes of QD-Compressor"
 
-    def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:  # noqa: ARG002  # the base's
+    def coded(self, moved: Sequence[Codes], cycles: Sequence[int]) -> Sequence[bytes]:
         """Return a Huffman code for each tensor."""
         return [huffman(codes) for codes in moved]
 
-    def uncoded(self, sections: Sequence[bytes], cycles: Sequence[int], sizes: Sequence[int]) -> Codes:  # noqa: ARG002
+    def uncoded(self, sections: Sequence[bytes], cycles: Sequence[int], sizes: Sequence[int]) -> Codes:
         """Return the differences of all tensors, one after another."""
         parts = [unhuffman(section, size) for section, size in zip(sections, sizes, strict=True)]
         return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int32)

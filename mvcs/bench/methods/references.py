@@ -22,13 +22,16 @@ from mvcs.bench.methods.coding import compressed, decompressed, sealed, unsealed
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    Needs,
+    Restored,
     Setting,
     Shapes,
     State,
     Tensors,
     before,
+    floats_of,
     pack,
-    split,
+    shapes_of,
     unpack,
 )
 from mvcs.delta import Buffer, Bytes, ElementFormat, Encoding, choose_exact, decode
@@ -59,23 +62,15 @@ class Reference(Method):
         self._coders = (alone or coder, coder)
         self.chain = "all" if coder.near else "none"
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,  # noqa: ARG002  # it has none
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return a checksum and the payloads of both coders."""
-        shapes, sections = {name: tensor.shape for name, tensor in tensors.items()}, []
+        shapes, sections = shapes_of(tensors), []
         for coder, bases in zip(self._coders, self._bases(shapes, state), strict=True):
             content = _content({name: _bytes_of(tensors[name]) for name in bases}, bases)
             sections.append(pack([bytes(one) for one in coder.encode(content)] if content.size else []))
         return sealed(sections)
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the tensors."""
         found = dict[str, Floats]()
         parts = zip(self._coders, self._bases(shapes, state), unsealed(sections), strict=True)
@@ -85,7 +80,7 @@ class Reference(Method):
             payloads = unpack(section)
             with library():
                 values = b"".join(map(bytes, coder.decode(payloads, content))) if content.size else b""
-            found.update(split(np.frombuffer(values, "<f4").astype(np.float32), own))
+            found.update(floats_of(values, own))
         return found, {"restored": found}
 
     def _bases(self, shapes: Shapes, state: State | None) -> list[dict[str, Floats | None]]:
@@ -110,13 +105,7 @@ class Moonclip(Method):
     package = "moonclip"
     chain = "first"
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,  # noqa: ARG002  # it has none
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return the names of the files that a save wrote, and the files."""
         known = {} if state is None else state.known["files"]
         given = {
@@ -136,9 +125,7 @@ class Moonclip(Method):
         written = {name: content for name, content in found.items() if known.get(name) != content}
         return sealed(["\n".join(written).encode(), *written.values()])
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the tensors of the newest snapshot."""
         known: Mapping[str, Any] = {"files": {}, "saves": 0} if state is None else state.known
         names, *contents = unsealed(sections)
@@ -156,7 +143,7 @@ class Moonclip(Method):
         values = b"".join(bytes(found[name]) for name, shape in shapes.items() if prod(shape))
         whole = newest["base_snapshot_id"] if newest["is_delta"] else newest["id"]
         kept = {name: one for name, one in files.items() if not name.endswith(".pack") or whole in name}
-        tensors = split(np.frombuffer(values, "<f4").astype(np.float32), shapes)
+        tensors = floats_of(values, shapes)
         return tensors, {"files": kept, "saves": known["saves"] + 1}
 
 

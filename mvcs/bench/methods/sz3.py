@@ -6,14 +6,26 @@ is one value. Payloads have a checksum, for the library may crash on damaged byt
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from mvcs.bench.methods.coding import sealed, unsealed
-from mvcs.bench.methods.method import Floats, Method, Setting, Shapes, State, Tensors, before, narrowed
+from mvcs.bench.methods.method import (
+    Floats,
+    Method,
+    Needs,
+    Restored,
+    Setting,
+    Shapes,
+    State,
+    Tensors,
+    before,
+    narrowed,
+    shapes_of,
+)
 
 _MOST_DIMENSIONS = 4
 
@@ -27,24 +39,16 @@ class SZ3(Method):
     chain = "none"
     axes: ClassVar = {"bound": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)}
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        **_needs: Any,  # noqa: ANN401  # it has none
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return a stream of each tensor, or its one value."""
-        bases = self.bases(state, {name: tensor.shape for name, tensor in tensors.items()})
+        bases = self.bases(state, shapes_of(tensors))
         parts = [
             narrowed(tensor.astype(np.float64) - bases[name]) if name in bases else tensor
             for name, tensor in tensors.items()
         ]
         return sealed([self._stream(part, float(setting["bound"])) for part in parts])
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return what the streams hold, with the tensors before where it is what moved."""
         bases = self.bases(state, shapes)
         found = dict[str, Floats]()
@@ -53,7 +57,7 @@ class SZ3(Method):
             found[name] = narrowed(bases[name] + part.astype(np.float64)) if name in bases else part
         return found, {"restored": found}
 
-    def bases(self, state: State | None, shapes: Shapes) -> Tensors:  # noqa: ARG002  # it goes by none
+    def bases(self, state: State | None, shapes: Shapes) -> Tensors:  # it goes by none
         """Return what each tensor is coded near; none."""
         return {}
 
@@ -85,7 +89,7 @@ class SZ3Delta(SZ3):
         """Return the restored tensors before."""
         return {name: base for name, base in before(state, "restored", shapes) if base is not None}
 
-    def limit(self, part: Floats, bound: float) -> float:  # noqa: ARG002  # the same for all
+    def limit(self, part: Floats, bound: float) -> float:  # the same for all
         """Return the largest error of a value."""
         return bound
 

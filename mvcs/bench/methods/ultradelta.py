@@ -13,9 +13,9 @@ base:
 A constant d is kept as one value; the published code divides by zero there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,17 @@ from numpy.typing import NDArray
 from mvcs.bench.methods.method import (
     Floats,
     Method,
+    Needs,
+    Restored,
     Setting,
     Shapes,
     State,
     Tensors,
     before,
+    floats_of,
     joined,
     narrowed,
+    shapes_of,
     split,
 )
 from mvcs.inshrinkerator import huffman, unhuffman
@@ -62,17 +66,9 @@ class UltraDelta(Method):
     needs: ClassVar = frozenset({"seed"})
     fixed: ClassVar = {"published": {"sparsity": 0.97, "bits": 4, "factor": 1.0}}
 
-    def code(
-        self,
-        tensors: Tensors,
-        state: State | None,
-        setting: Setting,
-        *,
-        seed: int = 0,
-        **_needs: Any,  # noqa: ANN401  # it has no others
-    ) -> Sequence[bytes]:
+    def code(self, tensors: Tensors, state: State | None, setting: Setting, needs: Needs) -> Sequence[bytes]:
         """Return raw tensors, the factor, lowest levels, their distances, gaps and codes of what stays."""
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        shapes = shapes_of(tensors)
         bases = {name: base for name, base in before(state, "base", shapes) if base is not None}
         raw = joined({name: tensor for name, tensor in tensors.items() if name not in bases})
         most, sparsity = 2 ** int(setting["bits"]) - 1, float(setting["sparsity"])
@@ -88,7 +84,7 @@ class UltraDelta(Method):
         ends = [(low, scale) for low, scale in zip(lows, scales, strict=True) if scale]
         spreads = [float(scale) * float(own.std()) for own, (_, scale) in zip(codes, ends, strict=True)]
         shares = _shares(spreads, [own.size for own in codes], sparsity)
-        drawn = np.random.default_rng(seed)
+        drawn = np.random.default_rng(needs.get("seed", 0))
         stay = [
             _stay(own, share, low + scale * np.arange(most + 1, dtype=np.float32), drawn)
             for own, share, (low, scale) in zip(codes, shares, ends, strict=True)
@@ -100,15 +96,13 @@ class UltraDelta(Method):
         gaps = np.diff(places, prepend=-1)
         return [raw.astype("<f4").tobytes(), worth.tobytes(), *tables, huffman(gaps), huffman(staying)]
 
-    def restore(
-        self, sections: Sequence[bytes], shapes: Shapes, state: State | None
-    ) -> tuple[Tensors, Mapping[str, Any]]:
+    def restore(self, sections: Sequence[bytes], shapes: Shapes, state: State | None) -> Restored:
         """Return the sums of the base and of what stays; the base is what is known."""
         raw, factor, *tables, gaps, staying = sections
         bases = {name: base for name, base in before(state, "base", shapes) if base is not None}
         fresh = {name: shape for name, shape in shapes.items() if name not in bases}
         coded = {name: shapes[name] for name in bases}
-        found = split(np.frombuffer(raw, "<f4").astype(np.float32), fresh)
+        found = floats_of(raw, fresh)
         (worth,) = np.frombuffer(factor, "<f4")
         lows, scales = (dict(zip(coded, np.frombuffer(one, "<f4"), strict=True)) for one in tables)
         if not np.isfinite([worth, *lows.values(), *scales.values()]).all():
