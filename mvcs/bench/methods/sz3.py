@@ -57,7 +57,7 @@ class SZ3(Method):
             found[name] = narrowed(bases[name] + part.astype(np.float64)) if name in bases else part
         return found, {"restored": found}
 
-    def bases(self, state: State | None, shapes: Shapes) -> Tensors:  # it goes by none
+    def bases(self, state: State | None, shapes: Shapes) -> Tensors:
         """Return what each tensor is coded near; none."""
         return {}
 
@@ -89,7 +89,7 @@ class SZ3Delta(SZ3):
         """Return the restored tensors before."""
         return {name: base for name, base in before(state, "restored", shapes) if base is not None}
 
-    def limit(self, part: Floats, bound: float) -> float:  # the same for all
+    def limit(self, part: Floats, bound: float) -> float:
         """Return the largest error of a value."""
         return bound
 
