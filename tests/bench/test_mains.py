@@ -41,6 +41,7 @@ SLOW = {
     "file_speed": "--megabytes 4 --tensors 2 --pairs 1",
     "hostile_stores": "many_folders",
     "optimizers": "--optimizers Adagrad --arms exact light --results {out}",
+    "qd_training": "feedback --steps 2 --seeds 1",
     "unseen": "cnn --commits 2 --every 1 --batches 2 --unseen 2",
 }
 

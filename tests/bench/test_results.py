@@ -21,7 +21,9 @@ def results(program, monkeypatch, folder, *arguments):
 
 
 def test_kernels_tell_the_share_of_each_level(monkeypatch, tmp_path, capsys):
-    found = results(kernels, monkeypatch, tmp_path, "--values", 10_000, "--pairs", 1, "--only", "restore")
+    found = results(
+        kernels, monkeypatch, tmp_path, "--values", 10_000, "--pairs", 1, "--only", "lattice: restore"
+    )
     assert len(found["shares"]) == 3
     share = found["shares"]["lattice: restore"]["portable"]["ratio"]
     assert f"{share:.3f} ({share:.3f} to {share:.3f})" in capsys.readouterr().out
