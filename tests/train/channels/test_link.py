@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.pipelining import (
     Schedule1F1B,
     ScheduleGPipe,
@@ -15,6 +16,8 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 
+from mvcs import Repository
+from mvcs.train import Checkpointer
 from mvcs.train.channels import QuantizedLink
 from tests.train.channels.pipelines import Pipeline, store_of
 from tests.train.channels.ranks import run
@@ -135,6 +138,38 @@ def test_a_resumed_run_is_the_same_bit_for_bit(
     for first in (0, 3):
         (tmp_path / str(first)).mkdir()
         weights.append(run(forked, tmp_path / str(first), 2, resumed, tmp_path / str(first), first, settings))
+    assert weights[0] == weights[1]
+
+
+def committed(rank: int, folder: Path, stop: int) -> Any:
+    """Train up to a step, from the commits of a branch for each stage."""
+    link = QuantizedLink(store=store_of(rank, folder))
+    pipeline = Pipeline(rank, ScheduleGPipe, link)
+    with (
+        Repository.open(folder) as repo,
+        Checkpointer(
+            repo,
+            nn.ParameterList(pipeline.weights),
+            pipeline.optimizer,
+            extra={"link": link},
+            branch=f"stage-{rank}",
+            every=100,
+        ) as checkpointer,
+    ):
+        for step in range(checkpointer.resume(), stop):
+            pipeline.step()
+            checkpointer.after_step(step)
+    return pipeline.values()
+
+
+def test_stages_resume_from_their_commits_bit_for_bit(forked: ForkServerContext, tmp_path: Path) -> None:
+    weights = []
+    for stops in ((6,), (3, 6)):
+        folder = tmp_path / str(len(stops))
+        Repository.init(folder).close()
+        for stop in stops:
+            found = run(forked, tmp_path / f"{len(stops)}-{stop}", 2, committed, folder, stop)
+        weights.append(found)
     assert weights[0] == weights[1]
 
 
