@@ -132,9 +132,10 @@ class Steps:
 
     @property
     def hystereses(self) -> Sequence[float]:
-        """Those up to what the settings allow; the largest alone where codes that are kept keep pace.
+        """Those up to what the settings allow; the largest and none where codes that are kept keep pace.
 
-        At the same quality those take fewer bytes than the nearest.
+        At the same quality those take fewer bytes than the nearest, but where weights move by more than a
+        step between two commits, as at a high learning rate: there hardly any code is kept.
         """
         if self.hysteresis is not None:
             return (self.hysteresis,)
@@ -142,7 +143,7 @@ class Steps:
         if earlier is None or not self.trial.parents:
             return (0.0,)
         if earlier.drifts:
-            return (max(hysteresis for hysteresis in known if hysteresis <= most),)
+            return tuple(dict.fromkeys((max(one for one in known if one <= most), 0.0)))
         return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
 
     def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
