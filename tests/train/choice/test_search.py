@@ -53,6 +53,15 @@ def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
     assert sum(commit.stored_bytes for commit in bounded) < sum(commit.raw_bytes for commit in bounded) / 1.5
 
 
+def test_nearest_codes_are_taken_where_weights_move_far(repo: Repository) -> None:
+    run = Run()
+    run.optimizer.param_groups[0]["lr"] = 0.05
+    train(repo, run, 40)
+    taken = [repo.show(commit.id).quantizer["hysteresis"] for commit in repo.log() if commit.bounded]
+    assert taken[:-1].count(0.0) >= 2
+    assert taken[:-1].count(0.5) >= 2
+
+
 def of_unit(unit: float, goal: str) -> Evaluate:
     """The same loss in another unit, negative where higher is better."""
 
