@@ -1,5 +1,6 @@
 from .bench_run import MethodsReport, names_of, run_methods
 from .bounded import BoundedReport, BoundedStep, BoundedTerms, ConstantStretch, Judged
+from .channels import ChannelsPlan, ChannelsReport, LinkSpeed, channels_task, run_channels
 from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
 from .comparison import Terms
@@ -20,6 +21,8 @@ __all__ = [
     "BoundedReport",
     "BoundedStep",
     "BoundedTerms",
+    "ChannelsPlan",
+    "ChannelsReport",
     "CodecReport",
     "CodecRow",
     "CodecSection",
@@ -30,6 +33,7 @@ __all__ = [
     "GptTask",
     "HistoryReport",
     "Judged",
+    "LinkSpeed",
     "MakeReport",
     "MethodsReport",
     "Options",
@@ -41,12 +45,14 @@ __all__ = [
     "Task",
     "TaskJudge",
     "Terms",
+    "channels_task",
     "commit_all",
     "held_out_text",
     "make_run",
     "measure_codec",
     "names_of",
     "replay_run",
+    "run_channels",
     "run_experiment",
     "run_methods",
     "task_of",

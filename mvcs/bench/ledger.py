@@ -182,15 +182,15 @@ class Ledger:
         return found
 
     @classmethod
-    def all_in(cls, out: Path) -> list[Self]:
+    def all_in(cls, out: Path, *, required: bool = True) -> list[Self]:
         """Return the runs of an output folder.
 
         Raises:
-            NotFoundError: there are none.
+            NotFoundError: there are none, and some are required.
             FileFormatError: the description of one is damaged.
         """
         found = [cls(path.parent, _described(path)) for path in sorted(out.glob(f"*/{RUN_FILE}"))]
-        if not found:
+        if required and not found:
             raise NotFoundError(
                 f"'{out}' has no results", hint="'mvcs bench run DIR --out OUT' measures some"
             )

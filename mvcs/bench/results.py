@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
+from mvcs.bench.channels import ChannelsReport
 from mvcs.bench.ledger import LATTICE, Ledger, Record, Series
 from mvcs.bench.methods.catalog import METHODS
 from mvcs.reports import Report
@@ -126,10 +127,12 @@ class ComparisonReport(Report):
     Attributes:
         folder: where it lies.
         runs: one for each run and way to evaluate it.
+        channels: arms of `mvcs bench channels`; None where there are none.
     """
 
     folder: str
     runs: list[RunResults]
+    channels: ChannelsReport | None = None
 
     @classmethod
     def of(cls, out: Path) -> Self:
@@ -139,7 +142,9 @@ class ComparisonReport(Report):
             NotFoundError: it has no results.
             FileFormatError: the description of a run is damaged.
         """
-        return cls(str(out), [RunResults.of(ledger) for ledger in Ledger.all_in(out)])
+        channels = ChannelsReport.of(out)
+        ledgers = Ledger.all_in(out, required=channels is None)
+        return cls(str(out), [RunResults.of(ledger) for ledger in ledgers], channels)
 
 
 def _restore(name: str, own: list[float]) -> list[float]:

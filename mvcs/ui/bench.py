@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mvcs.bench import (
         BoundedReport,
         BoundedStep,
+        ChannelsReport,
         CodecReport,
         CodecRow,
         CodecSection,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         ConstantStretch,
         HistoryReport,
         Judged,
+        LinkSpeed,
         MakeReport,
         MethodsReport,
         PaperReport,
@@ -44,6 +46,16 @@ MOMENTS = "excp and lattice keep moments less than exactly, the others exactly"
 """What to know where whole states are compared."""
 KEPT = "within the bound on a second sample, give or take two standard errors of the measurement"
 """What the column "kept" counts."""
+ARM_HEADS = (
+    "arm", "loss", "float32", "bits", "back", "replicas", "error", "steps/s", "ms", "coding", "memory",
+    "disk",
+)  # fmt: skip
+"""What `arm_rows` returns."""
+ARM_LEGEND = (
+    "loss: of the last epoch, in nats a byte, and over that of float32; bits: a value forward and back;"
+    " replicas: bytes to average their gradients; error: of activations, |a-m'|/|a|, by edge; steps/s: over"
+    " loopback; ms: of the processor, computing a micro-batch, and of coding it; memory, disk: of messages"
+)
 _SIDE_BY_SIDE = 3
 _QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]
 
@@ -300,6 +312,63 @@ def paper(report: "PaperReport", screen: Screen) -> list[str]:
         *wrapped("differs: ", report.differs.split(), screen, " "),
         *table([["", "published", "measured", ""], *rows], "<>><", screen),
     ]
+
+
+def channels(report: "ChannelsReport", screen: Screen) -> list[str]:
+    """Return what links sent and what was learned over them: a row for each arm."""
+    lines = [channels_about(report), *table([ARM_HEADS, *arm_rows(report)], "<" + ">" * 11, screen)]
+    lines += wrapped("", ARM_LEGEND.split(), screen, " ")
+    if rates := channel_rates(report):
+        rows = [["steps a second", *rates], *link_rows(report, rates)]
+        lines += ["", *table(rows, "<" + ">" * len(rates), screen)]
+    return lines
+
+
+def channels_about(report: "ChannelsReport") -> str:
+    """Return how arms were trained."""
+    plan = report.plan
+    return (
+        f"{plan['task']}, {count(plan['stages'], 'stage')}, {count(plan['replicas'], 'replica')},"
+        f" {count(plan['pieces'], 'piece')} in {count(plan['epochs'], 'epoch')}, seed {plan['seed']}"
+    )
+
+
+def arm_rows(report: "ChannelsReport") -> list[list[str]]:
+    """Return what `ARM_HEADS` says of each arm."""
+    exact = next((one.loss[-1] for one in report.arms if one.arm == "float32"), None)
+    return [
+        [
+            one.arm,
+            f"{one.loss[-1]:.4f}",
+            "-" if exact is None else f"{one.loss[-1] / exact - 1:+.2%}",
+            f"{one.forward_bits:.2f}",
+            f"{one.backward_bits:.2f}",
+            size(one.averaged) if one.averaged else "-",
+            " ".join("-" if each is None else f"{each:.1%}" for each in one.error),
+            f"{one.steps_a_second:.2f}",
+            f"{1e3 * one.compute:.2f}",
+            f"{1e3 * one.coding:.2f}",
+            size(one.memory) if one.memory else "-",
+            size(one.disk) if one.disk else "-",
+        ]
+        for one in report.arms
+    ]
+
+
+def channel_rates(report: "ChannelsReport") -> list[str]:
+    """Return the rates that any arm was measured at, the highest first."""
+    rates = {link.rate: link.bits_a_second for one in report.arms for link in one.links}
+    return sorted(rates, key=rates.__getitem__, reverse=True)
+
+
+def link_rows(report: "ChannelsReport", rates: Sequence[str]) -> list[list[str]]:
+    """Return steps a second of each arm by rate, and whether links were real."""
+    found = [(one.arm, {link.rate: link for link in one.links}) for one in report.arms]
+    return [[arm, *(_link(links.get(rate)) for rate in rates)] for arm, links in found if links]
+
+
+def _link(link: "LinkSpeed | None") -> str:
+    return "-" if link is None else f"{link.steps_a_second:.2f} {link.how} ({1e3 * link.wire:.2f} ms)"
 
 
 def methods(report: "MethodsReport", screen: Screen) -> list[str]:

@@ -6,7 +6,7 @@ JSON no `<` is left. The page's policy lets its own script run and no other, and
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -16,12 +16,12 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from mvcs.ui import charts
+from mvcs.ui import bench, charts
 from mvcs.ui.bench import KEPT, MOMENTS, RESULT_HEADS, measured_part, result_cells, run_about
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.bench import ComparisonReport, Result, RunResults
+    from mvcs.bench import ChannelsReport, ComparisonReport, Result, RunResults
 
 _MARKS = "●■▲◆▼✚"  # as `charts.SHAPES`
 _POINTS = 40  # checkpoints in a chart, at most
@@ -40,10 +40,63 @@ def page(report: "ComparisonReport") -> str:
     """
     methods = _coloured(report)
     parts = [part for run in report.runs for part in _Run(run, methods).parts()]
+    if report.channels is not None:
+        parts += _channels(report.channels)
     script = charts.script()
     allowed = b64encode(sha256(script.encode()).digest()).decode()
     filled = Template(_TEMPLATE.read_text(encoding="utf-8"))
     return filled.substitute(content="\n".join(parts), script=script, allowed=allowed)
+
+
+def _channels(report: "ChannelsReport") -> Iterator[str]:
+    """Yield HTML of arms whose links send few bits."""
+    yield f"<h2>{_text(bench.channels_about(report))}</h2>"
+    yield _table(bench.ARM_HEADS, bench.arm_rows(report)) + f"<p class=note>{_text(bench.ARM_LEGEND)}.</p>"
+    epochs = range(1, report.plan["epochs"] + 1)
+    heads = ["epoch", *map(str, epochs)]
+    losses = [(one.arm, {epoch: one.loss[epoch - 1] for epoch in epochs}) for one in report.arms]
+    sent = [
+        (one.arm, {epoch: (one.forward[epoch - 1] + one.backward[epoch - 1]) / _MEGA for epoch in epochs})
+        for one in report.arms
+    ]
+    for title, sentence, what, curves in (
+        (
+            "Loss by epoch",
+            "The mean over the pieces of an epoch, while they are learned.",
+            "nats a byte",
+            losses,
+        ),
+        ("Bytes by epoch", "Activations and gradients between stages, of all processes.", "MB", sent),
+    ):
+        cells = [[arm, *(f"{number:.4f}" for number in curve.values())] for arm, curve in curves]
+        yield _curves(title, sentence, ("epoch", what), curves, _table(heads, cells))
+    if rates := bench.channel_rates(report):
+        speeds = [
+            (one.arm, {link.bits_a_second / _MEGA: link.steps_a_second for link in one.links})
+            for one in report.arms
+        ]
+        table = _table(["steps a second", *rates], bench.link_rows(report, rates))
+        sentence = "Links limit what a process sends. In brackets: what sending a micro-batch takes at least."
+        yield _curves("Steps a second by link", sentence, ("Mbit/s", "steps a second"), speeds, table)
+
+
+def _curves(
+    title: str,
+    sentence: str,
+    axes: tuple[str, str],
+    curves: Sequence[tuple[str, Mapping[Any, float]]],
+    table: str,
+) -> str:
+    """Return a line for each arm."""
+    names = [arm for arm, _ in curves][: len(charts.SHAPES)]
+    rows = [
+        {"label": arm, "method": arm if arm in names else charts.OTHERS, "x": x, "y": y}
+        for arm, curve in curves
+        for x, y in curve.items()
+    ]
+    drawn = charts.lines(rows, names, ("x", axes[0]), ("y", axes[1]), logarithmic=axes[0] != "epoch")
+    key = _key((_MARKS[place], f"m{place}", name) for place, name in enumerate(names))
+    return _figure(title, sentence, drawn, key, table)
 
 
 def _coloured(report: "ComparisonReport") -> list[str]:

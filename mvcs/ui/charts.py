@@ -100,7 +100,9 @@ def scatter(
     return _spec(alt.layer(*layers), sorted(rows, key=lambda row: row["method"] != OTHERS), _HEIGHT)
 
 
-def lines(rows: Rows, methods: Sequence[str], x: tuple[str, str], y: tuple[str, str]) -> Spec:
+def lines(
+    rows: Rows, methods: Sequence[str], x: tuple[str, str], y: tuple[str, str], *, logarithmic: bool = False
+) -> Spec:
     """Return a line for each label.
 
     Args:
@@ -108,10 +110,12 @@ def lines(rows: Rows, methods: Sequence[str], x: tuple[str, str], y: tuple[str, 
         methods: those that have colours; others of `rows` have "method" `OTHERS`.
         x: field and title; whole numbers.
         y: likewise; positive, logarithmic.
+        logarithmic: x is as well, and may be fractions.
     """
     (across, title), (up, other) = x, y
-    whole = alt.Axis(format="~d", tickMinStep=1)
-    horizontal = alt.X(f"{across}:Q", title=title, scale=alt.Scale(zero=False, nice=False), axis=whole)
+    whole = _NUMBERS if logarithmic else alt.Axis(format="~d", tickMinStep=1)
+    room = _logarithmic(rows, across) if logarithmic else alt.Scale(zero=False, nice=False)
+    horizontal = alt.X(f"{across}:Q", title=title, scale=room, axis=whole)
     vertical = alt.Y(f"{up}:Q", title=other, scale=_logarithmic(rows, up), axis=_NUMBERS)
     tips = [
         _METHOD,

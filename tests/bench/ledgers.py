@@ -4,6 +4,7 @@ import json
 import random
 
 from mvcs.bench.bounded import Judged
+from mvcs.bench.channels import ArmResult, ChannelsPlan, LinkSpeed, about, channels_task
 from mvcs.bench.ledger import RUN_FILE, Ledger, Record
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -59,3 +60,20 @@ def _record(step, stored, degradation, place, drawn):
         searched=12.0,
         payload="",
     )
+
+
+def write_arms(out):
+    """Write what `mvcs bench channels gpt` keeps of two arms with its usual options and a link of 10mbit."""
+    plan, task = ChannelsPlan(), channels_task(None)
+    ledger = Ledger(out / "channels", {})
+    ledger.folder.mkdir(parents=True)
+    ledger.keep("plan", about(task, plan))
+    for name, bits, loss in (("float32", 32.0, 2.0), ("aq:2:4", 2.1, 2.02)):
+        link = LinkSpeed("10mbit", 1e7, 9.0, 0.001, "real")
+        sent = [int(1e5 * bits)] * plan.epochs
+        losses = [loss + epoch for epoch in reversed(range(plan.epochs))]
+        error = [None if name == "float32" else 0.02]
+        one = ArmResult(
+            name, losses, sent, sent, bits, bits, 0, error, 9.5, 3e5, 0.01, 0.001, 0, 0, 1 << 28, [], [link]
+        )
+        ledger.keep(f"arm-{name.replace(':', '-')}", one.to_json())

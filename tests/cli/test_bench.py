@@ -1,6 +1,7 @@
 """`mvcs bench` as a user types it."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from mvcs.commits.request import Mechanisms
 from mvcs.progress import SILENT
 from mvcs.ui.bench import compared
 from mvcs.ui.text import Screen
-from tests.bench.ledgers import NAMES, write_ledger
+from tests.bench.ledgers import NAMES, write_arms, write_ledger
 from tests.bench.runs import contents, tiny_cnn, write_encoder, write_pictures
 from tests.cli.conftest import Console
 
@@ -206,3 +207,34 @@ def test_report_without_its_packages_writes_the_numbers(console, package):
     assert done.returncode == 2
     assert "pip install 'mvcs[report]'" in done.stderr
     assert (console.folder / "out/report.json").exists()
+
+
+def test_channels_takes_a_base_where_it_goes_on(console):
+    words = ("bench", "channels", "finetune", "--arms", "float32", "--out", "out")
+    assert "name its folder with --from" in console(*words, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--arms", "aq:2:4,qd:2:4"), "there is no arm 'qd:2:4'"),
+        (("--arms", "float32", "--link", "fast"), "'fast' is no rate of a link"),
+        (("--arms", "float32", "--stages", 8), "4 layers cannot have 8 stages"),
+        (("--arms", "float32", "--pieces", 100), "100 pieces cannot be cut into batches of 16"),
+    ],
+)
+def test_channels_refuses_what_it_cannot_train(console, words, message):
+    assert message in console("bench", "channels", "gpt", *words, "--out", "out", code=2).err
+    assert not (console.folder / "out").exists()
+
+
+def test_channels_are_shown_and_reported(console):
+    write_arms(console.folder / "out")
+    words = ("bench", "channels", "gpt", "--arms", "float32,aq:2:4", "--link", "10mbit", "--out", "out")
+    text = console(*words).out
+    assert re.search(r"aq:2:4 +2\.0200 +\+1\.00%", text)
+    assert re.search(r"aq:2:4 +9\.00 real", text)
+    console("bench", "report", "out")
+    page = (console.folder / "out/report.html").read_text()
+    assert all(title in page for title in ("Loss by epoch", "Bytes by epoch", "Steps a second by link"))
+    assert len(json.loads((console.folder / "out/report.json").read_text())["channels"]["arms"]) == 2

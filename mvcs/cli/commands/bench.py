@@ -44,6 +44,11 @@ mvcs bench paper table7 runs/gpt --task gpt --every 4 --out papers
 mvcs bench paper table8 runs/gpt --task gpt --values 100000000 --out papers
 mvcs bench paper table5 --task gpt --restores 10 --methods lattice,inshrinkerator --out papers
 """
+CHANNELS = """
+mvcs bench channels gpt --arms float32,aq:2:4,direct:2:4 --out slow
+mvcs bench channels finetune --from runs/muon --arms float32,aq:3:6 --link 100mbit,10mbit --out slow
+mvcs bench channels gpt --arms float32,aq:3:6:g4 --replicas 2 --out replicated
+"""
 REPORT = """
 mvcs bench report compared
 mvcs bench report compared -o site
@@ -508,8 +513,72 @@ def paper(
 
 
 @declare(
-    "report", "make a page of what 'mvcs bench run' measured", example=REPORT, exits=(1, 3, 7), parent=command
+    "channels", "train over links that send few bits", example=CHANNELS, exits=(1, 3, 4, 7), parent=command
 )
+@click.argument("task", type=click.Choice(("gpt", "finetune")), metavar="RUN")
+@click.option(
+    "--arms",
+    required=True,
+    metavar="LIST",
+    help="What links send, with commas between them: float32, direct:F:B or aq:F:B for F bits of an"
+    " activation and B of its gradient; aq:F:B:mZ stores messages in Z bits.",
+)
+@click.option(
+    "--from",
+    "base",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="For finetune: a run of gpt or muon, whose last checkpoint it begins with.",
+)
+@click.option("--stages", type=Whole(2), default=2, help="Of the pipeline, each a process (default 2).")
+@click.option("--replicas", type=Whole(1), default=1, help="Of the pipeline (default 1).")
+@click.option("--pieces", type=Whole(1), default=256, help="Of text, in each epoch (default 256).")
+@click.option("--epochs", type=Whole(2), default=10, help="Over all pieces (default 10).")
+@click.option("--batch", type=Whole(1), default=16, help="Pieces a step (default 16).")
+@click.option("--seed", type=Whole(0), default=0, help="Of weights, pieces and their order (default 0).")
+@click.option(
+    "--link",
+    metavar="LIST",
+    default="",
+    help="Rates of links, such as 1gbit,100mbit: steps a second over them are measured as well.",
+)
+@out_option
+def channels(
+    session: Session,
+    task: str,
+    *,
+    arms: str,
+    base: Path | None,
+    link: str,
+    out: Path,
+    **plan: int,
+) -> None:
+    """Train a GPT in stages, each a process, whose links send activations and gradients in few bits.
+
+    direct quantizes activations; aq quantizes their changes since the epoch before (AQ-SGD). All arms begin
+    with the same weights and see the same pieces. gpt trains 0.9 million parameters on the standard library's
+    source from scratch; finetune trains the model of --from on Python's documentation.
+
+    With --replicas, behind an arm :gN averages gradients in N bits with errors fed back, and :aN averages
+    moments by 1-bit Adam, such as aq:3:6:g4 or float32:a4.
+
+    Links are real where network namespaces can be made, by root with iproute2. Otherwise steps a second are
+    computed: the longer of a step without limit and of sending its bytes. Rows say which.
+
+    Each arm is kept when it is done: a killed command continues with the next one.
+    'mvcs bench report OUT' makes a page of them.
+    """
+    if (base is not None) != (task == "finetune"):
+        raise click.UsageError(_base_needed(task, needed=task == "finetune"))
+    from mvcs.bench import ChannelsPlan, channels_task, run_channels
+
+    names, rates = ([one.strip() for one in given.split(",") if one.strip()] for given in (arms, link))
+    with session.working() as progress:
+        report = run_channels(channels_task(base), names, rates, out, ChannelsPlan(**plan), progress=progress)
+    session.answer(report, bench.channels(report, session.screen))
+
+
+@declare("report", "make a page of what was measured", example=REPORT, exits=(1, 3, 7), parent=command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
 @click.option(
     "-o",
@@ -522,7 +591,8 @@ def report(session: Session, folder: Path, *, output: Path | None) -> None:
 
     The page is one file that loads nothing else, so it can be sent to a phone. It shows size against quality
     and against speed, sizes over training, what states consist of, restore cost and chosen settings; each
-    chart has its numbers as a table. It needs the packages of 'mvcs[report]'; report.json needs none.
+    chart has its numbers as a table. Of 'mvcs bench channels' it shows loss and bytes by epoch, and steps a
+    second by the rate of links. It needs the packages of 'mvcs[report]'; report.json needs none.
     """
     from mvcs.bench import ComparisonReport
     from mvcs.local_files import replace_file
