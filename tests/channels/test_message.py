@@ -22,7 +22,7 @@ HEADERS = st.builds(
     flags=st.sampled_from([Flag.NONE, Flag.SOME_FULL]),
 )
 EXAMPLE = Header.of(
-    bytes.fromhex("803fb1"), Kind.DELTA, edge=1, step=7, samples=checksum_of_ids([3, 5]), bits=2
+    bytes.fromhex("803fb1"), Kind.GRADIENT, edge=1, step=7, samples=checksum_of_ids([3, 5]), bits=2
 )
 
 

@@ -38,7 +38,8 @@ Tally = dict[str, float]
 Peer = tuple[int, int]  # a rank, and the caller's tag
 Route = tuple[int, bool]  # an edge, and whether activations go along it
 
-_TAGS = 1 << 20  # tags of headers and payloads begin here; those below are the caller's
+_TAGS = 1 << 16  # the tags of a link begin at a multiple of this; the caller's are below half of it
+_links: Counter[str] = Counter()  # by the name of the group inside, so far
 _WAITING = 256  # messages that may be on their way before the oldest is waited for
 _HANDSHAKE = 4096  # bytes at most
 _BOUND = sqrt(0.5)  # of c_Q, in theorem 3.1
@@ -124,10 +125,15 @@ class QuantizedLink(dist.ProcessGroup):
         self._ids: Ids | None = None
         self._carried: Counter[Route] = Counter()  # samples of this step, so far
         self._layouts: dict[str, str] = {}
+        # Of each edge the checksum of the last activation's header, which covers that of the one before.
+        self._history: dict[str, int] = {}
         self._greeted: set[Peer] = set()
         self._headers: dict[Peer, deque[tuple[torch.Tensor, dist.Work]]] = defaultdict(deque)
         self._expected: dict[Peer, deque[_Received]] = defaultdict(deque)
         self._sent: deque[tuple[int, dist.Work, torch.Tensor]] = deque()
+        # What one link was sent must not reach the next.
+        _links[self._inner.group_name] += 1
+        self._tags = _links[self._inner.group_name] * _TAGS
         self._tallies: dict[tuple[int, int, str], Tally] = defaultdict(lambda: defaultdict(float))
         # The public way to have torch know the ranks of a group.
         dist.Backend.register_backend("quantized_link", lambda *_: self, devices=["cpu"])
@@ -225,6 +231,7 @@ class QuantizedLink(dist.ProcessGroup):
             "epoch": self._epoch,
             "epoch_ids": np.array(sorted(self._epoch_ids), np.int64),
             "layouts": dict(self._layouts),
+            "history": dict(self._history),
             "store": self._store.state_dict() if self._store else {},
         }
 
@@ -238,6 +245,7 @@ class QuantizedLink(dist.ProcessGroup):
         self._step, self._epoch = cast("int", state["step"]), cast("int", state["epoch"])
         self._epoch_ids = set(np.asarray(state["epoch_ids"]).tolist())
         self._layouts = dict(cast("Mapping[str, str]", state["layouts"]))
+        self._history = dict(cast("Mapping[str, int]", state["history"]))
         self._ids = None
         self._carried.clear()
         if self._store:
@@ -300,9 +308,10 @@ class QuantizedLink(dist.ProcessGroup):
         payload = b"".join(parts)
         header = Header.of(
             payload, kind, edge=route[0], step=self._step, bits=bits,
-            samples=0 if ids is None else checksum_of_ids(ids),
+            samples=0 if ids is None else self._identity(route, ids),
             flags=Flag.SOME_FULL if len(parts) > 1 else Flag(0),
         )  # fmt: skip
+        self._remember(route, header)
         _add(tally, messages=1, bytes=HEADER_BYTES + len(payload), values=tensor.numel(), samples=len(tensor))
         tally["seconds"] += time.perf_counter() - start
         return header, payload
@@ -349,7 +358,7 @@ class QuantizedLink(dist.ProcessGroup):
             if data:
                 buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8)
                 with self._naming(rank):
-                    work = self._inner.send([buffer], rank, _TAGS + 2 * tag + number)
+                    work = self._inner.send([buffer], rank, self._tag(tag, number))
                 self._sent.append((rank, work, buffer))
         self._flush(_WAITING)
 
@@ -385,7 +394,7 @@ class QuantizedLink(dist.ProcessGroup):
     def _await_header(self, peer: Peer) -> None:
         buffer = torch.empty(HEADER_BYTES, dtype=torch.uint8)
         with self._naming(peer[0]):
-            work = self._inner.recv([buffer], peer[0], _TAGS + 2 * peer[1])
+            work = self._inner.recv([buffer], peer[0], self._tag(peer[1], 0))
         self._headers[peer].append((buffer, work))
 
     def _receive(self, until: "_Received") -> None:
@@ -411,7 +420,7 @@ class QuantizedLink(dist.ProcessGroup):
         payload = torch.empty(header.length, dtype=torch.uint8)
         if header.length:
             with self._naming(peer[0]):
-                self._inner.recv([payload], peer[0], _TAGS + 2 * peer[1] + 1).wait()
+                self._inner.recv([payload], peer[0], self._tag(peer[1], 1)).wait()
         data = payload.numpy().tobytes()
         header.check(data)
         return header, data
@@ -421,12 +430,13 @@ class QuantizedLink(dist.ProcessGroup):
         start = time.perf_counter()
         route = (header.edge, header.kind is not Kind.GRADIENT)
         ids = self._next_ids(route, len(tensor)) if header.samples else None
-        if ids is not None and (header.samples, header.step) != (checksum_of_ids(ids), self._step):
+        if ids is not None and (header.samples, header.step) != (self._identity(route, ids), self._step):
             raise UsageError(
                 f"rank {src} sends other samples along edge {header.edge} at its step {header.step} than are "
-                f"named here at step {self._step}",
+                f"named here at step {self._step}, or has sent others before",
                 hint=f"name the same samples in the same order on all ranks; {_RETURN}",
             )
+        self._remember(route, header)
         quantizer = self._forward if route[1] else self._backward
         if header.kind is Kind.DELTA:
             self._decode_changes(header, payload, tensor, cast("Ids", ids))
@@ -489,6 +499,15 @@ class QuantizedLink(dist.ProcessGroup):
             self._store.prefetch(route[0], named[start + count : start + 2 * count])
         return named[start : start + count]
 
+    def _identity(self, route: Route, ids: Ids) -> int:
+        """Return the checksum of samples; with all that went before them, for activations."""
+        before = [self._history.get(str(route[0]), 0)] if route[1] else []
+        return checksum_of_ids([*ids, *before])
+
+    def _remember(self, route: Route, header: Header) -> None:
+        if header.samples and route[1]:
+            self._history[str(route[0])] = int.from_bytes(header.pack()[-8:], "little", signed=True)
+
     def _seen(self, edge: int, ids: Ids, tensor: torch.Tensor) -> Bools:
         """Tell which samples have a message: none when shape or type of the activations changed."""
         store = cast("MessageStore", self._store)
@@ -540,6 +559,12 @@ class QuantizedLink(dist.ProcessGroup):
         if self._by_batch:
             return np.ascontiguousarray(rows.reshape(groups, samples, width).transpose(1, 0, 2))
         return rows.reshape(shape)
+
+    def _tag(self, tag: int, number: int) -> int:
+        """Return the tag in the group inside of headers (0) or payloads (1)."""
+        if not 0 <= tag < _TAGS // 2:
+            raise UsageError(f"a link cannot send with tag {tag}", hint=f"use tags below {_TAGS // 2}")
+        return self._tags + 2 * tag + number
 
     def _check_finite(self, tensor: torch.Tensor, route: Route, ids: Ids | None) -> None:
         if not torch.isfinite(tensor).all():

@@ -81,6 +81,19 @@ def nothing_held(rank: int, folder: Path) -> None:
         dist.recv(torch.ones(2, 8, 3), 0, group=link)
 
 
+def other_commits_of_one_step(rank: int, folder: Path) -> None:
+    """Two runs have come to step 1; one end resumes from the first, the other from the second."""
+    states = []
+    for _ in range(2):
+        link = QuantizedLink(store=store_of(rank, folder))
+        link.samples([1, 2])
+        tensor = torch.full((2, 8, 3), float(len(states)))
+        dist.send(tensor, 1, group=link) if rank == 0 else dist.recv(tensor, 0, group=link)
+        states.append(link.state_dict())
+    link.load_state_dict(states[rank])
+    send(link, rank, [1, 2])
+
+
 def not_finite(rank: int, folder: Path) -> None:
     link = QuantizedLink(store=store_of(rank, folder))
     link.samples([11, 12, 13])
@@ -97,7 +110,7 @@ def a_flipped_bit(rank: int, _folder: Path) -> None:
     header = Header.of(payload, Kind.FULL, edge=0, step=0).pack()
     payload[5] ^= 4
     for number, data in enumerate((bytearray(header), payload)):
-        dist.send(torch.frombuffer(data, dtype=torch.uint8), 1, tag=(1 << 20) + number)
+        dist.send(torch.frombuffer(data, dtype=torch.uint8), 1, tag=(1 << 16) + number)
 
 
 def not_followed(rank: int, folder: Path) -> None:
@@ -125,6 +138,11 @@ def other_shape(rank: int, _folder: Path) -> None:
         (too_few_carried, 0, "edge 0 carried 2 of the 3 samples of step 1"),
         (other_settings, 1, "rank 0 has forward=2, and this link forward=3"),
         (nothing_held, 1, "a change of sample 1 at step 2, of which nothing is held here hint: resume all"),
+        (
+            other_commits_of_one_step,
+            1,
+            "hint: name the same samples in the same order on all ranks; resume all",
+        ),
         (not_finite, 0, "the activation of edge 0 is not finite at sample 12, step 1"),
         (a_flipped_bit, 1, "CorruptionError: the payload of edge 0 at step 0 is damaged"),
         (not_followed, 0, "where a rank has several stages, call link.follow(schedule)"),
@@ -176,6 +194,25 @@ def lost(rank: int, folder: Path) -> Any:
 def test_what_the_sender_lost_comes_in_full(forked: ForkServerContext, tmp_path: Path) -> None:
     sent, came = run(forked, tmp_path, 2, lost, tmp_path)
     assert np.array_equal(sent, came)
+
+
+def two_links(rank: int, _folder: Path) -> list[float]:
+    """Rank 0 sends over the first link before the second, and rank 1 receives over the second before."""
+    links = [QuantizedLink(forward=None, backward=None) for _ in range(2)]
+    came = [torch.full((4,), float(number + 1)) for number in range(2)]
+    works = [
+        dist.isend(came[number], 1, group=links[number])
+        if rank == 0
+        else dist.irecv(came[number], 0, group=links[number])
+        for number in ((0, 1) if rank == 0 else (1, 0))
+    ]
+    for work in works:
+        work.wait()  # type: ignore[union-attr]
+    return [float(one[0]) for one in came]
+
+
+def test_messages_of_two_links_over_one_group_are_apart(forked: ForkServerContext, tmp_path: Path) -> None:
+    assert run(forked, tmp_path, 2, two_links, tmp_path)[1] == [1, 2]
 
 
 def test_a_group_of_nccl_is_refused(forked: ForkServerContext, tmp_path: Path) -> None:
