@@ -39,6 +39,8 @@ class Flag(IntFlag):
     NONE = 0
     SOME_FULL = 1
     """Samples that begin anew are among those of a delta."""
+    SOME_LOST = 2
+    """The sender of a gradient could not keep the activations of some samples."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Header:
         ):
             raise CorruptionError("the header of a message is damaged")
         version, kind, bits, flags, edge, reserved, step, length, samples, checksum = _FIELDS.unpack(fields)
-        if version != VERSION or kind > max(Kind) or flags > max(Flag) or bits not in BITS or reserved:
+        if version != VERSION or kind > max(Kind) or flags > sum(Flag) or bits not in BITS or reserved:
             raise UnsupportedFormatError(
                 f"a message of version {version} has kind {kind}, {bits} bits and flags {flags}",
                 hint="run the same version of mvcs on all machines",

@@ -58,20 +58,33 @@ class MessageStore:
         folder: where the scratch file lies; it is made if it is missing.
         memory: bytes of messages that are kept in memory.
         bits: 2, 4, 8 or 16 bits a value, as `Quantizer` codes them; 32 keeps float32 as it is.
+        samples: how many there will be of each edge. What they take on disk is then logged with the first
+            message of an edge, and refused where the disk has less.
 
     Raises:
         UsageError: a setting is out of range.
         StorageError: the scratch file cannot be made.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], memory: int = 64 << 20, bits: int = 16) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        memory: int = 64 << 20,
+        bits: int = 16,
+        samples: int | None = None,
+    ) -> None:
+        if samples is not None:
+            whole("samples", samples, "give how many there will be", least=0)
         memory = whole("memory", memory, "give a number of bytes", least=0)
         if bits not in _CODES:
             raise UsageError(f"messages cannot have {bits!r} bits", hint="use 2, 4, 8, 16 or 32")
         self.bits = bits
         self._quantizer = None if bits == 32 else Quantizer(bits)
         self._memory = np.empty(memory, np.uint8)  # pages are taken when they are first written
-        self._used = self._promised = self._promised_on_disk = 0
+        self._used, self._samples = 0, samples
+        # Bytes in memory and on disk that were reserved, by edge and bytes of a message.
+        self._promised: dict[tuple[int, int], tuple[int, int]] = {}
+        self._free: dict[int, list[int]] = {}  # places that were forgotten, by bytes of a message
         self._edges: dict[int, _Edge] = {}
         self._lock = Lock()
         self._pending: dict[int, Bytes] = {}
@@ -132,6 +145,7 @@ class MessageStore:
 
         Raises:
             UsageError: an id is there twice, the shape is another, or a value is not finite.
+            StorageError: with `samples`, the disk has less than the messages of the edge will take.
         """
         samples = _checked(ids)
         if values.dtype != np.float32 or values.ndim != 3 or len(values) != len(samples):
@@ -151,12 +165,6 @@ class MessageStore:
             if places:
                 self._thread.submit(self._read_ahead, kept, places)
 
-    def required(self, samples: int, groups: int, width: int) -> int:
-        """Return the bytes on disk that messages of more samples will take, beside those reserved before."""
-        slot = self._slot_bytes(groups, width)
-        in_memory = min(samples, (self._memory.size - self._promised) // max(slot, 1))
-        return (samples - in_memory) * (slot + _CHECKSUM_BYTES)
-
     def reserve(self, edge: int, samples: int, groups: int, width: int) -> int:
         """Settle the shape of an edge, and return the bytes on disk that its messages will take.
 
@@ -164,17 +172,7 @@ class MessageStore:
             StorageError: the disk has less, with what was reserved for other edges.
             UsageError: the shape of the edge is another.
         """
-        kept, needed = self._edge(edge, groups, width), self.required(samples, groups, width)
-        self._promised += (samples - needed // (kept.slot + _CHECKSUM_BYTES)) * kept.slot
-        self._promised_on_disk += needed
-        free = shutil.disk_usage(self._path.parent).free + self._end
-        if free < self._promised_on_disk:
-            raise StorageError(
-                f"messages need {self._promised_on_disk} bytes in '{self._path.parent}', which has {free}",
-                hint="give another folder, more memory, or fewer bits",
-            )
-        _logger.info("messages of edge %d will take %d bytes on disk", edge, needed)
-        return needed
+        return self._promise(edge, samples, self._edge(edge, groups, width).slot)
 
     def state_dict(self) -> dict[str, Any]:
         """Return {"bits", "edges"}: of each edge three arrays of all its messages, in the order they came.
@@ -213,15 +211,30 @@ class MessageStore:
         loaded = {int(edge): self._loaded(saved) for edge, saved in state["edges"].items()}
         self._drain()
         self._edges, self._used, self._end = {}, 0, len(_MAGIC) + _RUN_BYTES
+        self._free, self._promised = {}, {}
         for edge, (shape, samples, slots) in loaded.items():
             kept = self._edge(edge, *shape)
             for at in range(0, len(samples), _LOADED):
                 self._put(kept, samples[at : at + _LOADED], slots[at : at + _LOADED])
 
-    def forget(self, edge: int) -> None:
-        """Drop the messages of an edge: the next may have another shape. Their room stays taken."""
+    def forget(self, edge: int, ids: ArrayLike | None = None) -> None:
+        """Drop messages of an edge; after all of them, the next may have another shape.
+
+        Messages of as many bytes take their places.
+
+        Args:
+            edge: the number of the edge.
+            ids: int64 [n], of samples, seen or not; by default all.
+        """
         self._drain()
-        self._edges.pop(edge, None)
+        kept = self._edges.get(edge)
+        if kept is None:
+            return
+        for sample in list(kept.places) if ids is None else _checked(ids):
+            if sample in kept.places:
+                self._free.setdefault(kept.slot, []).append(kept.places.pop(sample))
+        if ids is None:
+            del self._edges[edge]
 
     def close(self) -> None:
         """End the thread and remove the scratch file."""
@@ -240,13 +253,32 @@ class MessageStore:
     def _edge(self, edge: int, groups: int, width: int) -> _Edge:
         kept = self._edges.get(edge)
         if kept is None:
-            kept = self._edges[edge] = _Edge(groups, width, self._slot_bytes(groups, width))
+            kept = _Edge(groups, width, self._slot_bytes(groups, width))
+            if self._samples is not None:
+                self._promise(edge, self._samples, kept.slot)
+            self._edges[edge] = kept
         if (kept.groups, kept.width) != (groups, width):
             raise UsageError(
                 f"messages of edge {edge} have {kept.groups} groups of {kept.width} values, not {groups} of"
                 f" {width}"
             )
         return kept
+
+    def _promise(self, edge: int, samples: int, slot: int) -> int:
+        """Return the bytes on disk that messages of an edge will take, with those of other edges."""
+        others = [promise for of, promise in self._promised.items() if of != (edge, slot)]
+        left = self._memory.size - sum(taken for taken, _ in others)
+        in_memory = min(samples, left // max(slot, 1))
+        needed = (samples - in_memory) * (slot + _CHECKSUM_BYTES)
+        total, free = needed + sum(disk for _, disk in others), shutil.disk_usage(self._path.parent).free
+        if free + self._end < total:
+            raise StorageError(
+                f"messages need {total} bytes in '{self._path.parent}', which has {free + self._end}",
+                hint="give another folder, more memory, or fewer bits",
+            )
+        self._promised[edge, slot] = in_memory * slot, needed
+        _logger.info("messages of edge %d will take %d bytes on disk", edge, needed)
+        return needed
 
     def _slot_bytes(self, groups: int, width: int) -> int:
         return 4 * groups * width if self._quantizer is None else self._quantizer.size(groups, width)
@@ -276,6 +308,8 @@ class MessageStore:
         behind = {}
         for sample, slot in zip(samples, slots, strict=True):
             place = kept.places.get(sample)
+            if place is None and (free := self._free.get(kept.slot)):
+                place = kept.places[sample] = free.pop()
             if place is None and self._used + kept.slot <= self._memory.size:
                 place = kept.places[sample] = ~self._used
                 self._used += kept.slot

@@ -19,7 +19,7 @@ HEADERS = st.builds(
     step=st.integers(0, 2**32 - 1),
     samples=st.integers(0, 2**64 - 1),
     bits=st.sampled_from([0, 1, 4, 8, 16]),
-    flags=st.sampled_from([Flag.NONE, Flag.SOME_FULL]),
+    flags=st.sampled_from([Flag.NONE, Flag.SOME_FULL, Flag.SOME_LOST]),
 )
 EXAMPLE = Header.of(
     bytes.fromhex("803fb1"), Kind.GRADIENT, edge=1, step=7, samples=checksum_of_ids([3, 5]), bits=2
@@ -53,7 +53,7 @@ def test_a_payload_is_that_of_its_header():
             EXAMPLE.check(bytes.fromhex(other))
 
 
-@pytest.mark.parametrize("field", [{"kind": 5}, {"bits": 9}, {"flags": 2}])
+@pytest.mark.parametrize("field", [{"kind": 5}, {"bits": 9}, {"flags": 4}])
 def test_what_is_unknown_is_of_another_version(field):
     with pytest.raises(UnsupportedFormatError):
         Header.unpack(dataclasses.replace(EXAMPLE, **field).pack())

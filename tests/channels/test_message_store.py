@@ -253,14 +253,44 @@ print(store.seen(0, np.arange(20)).sum(), *store.read(0, [0, 7, 12])[:, 0, 0])
     assert found.stderr.count("count as unseen, and are sent in full") == 1
 
 
-def test_what_the_disk_lacks_is_refused_at_the_start(tmp_path, caplog):
+def test_what_messages_will_take_is_logged_with_the_first(tmp_path, caplog):
     caplog.set_level(logging.INFO, "mvcs.channels")
-    store = MessageStore(tmp_path, memory=10_000, bits=16)
+    store = MessageStore(tmp_path, memory=10_000, bits=16, samples=100)
+    store.write(0, [1], values(1, groups=4, width=100))
     slot = 2 * 4 + 2 * 4 * 100
-    assert store.reserve(0, 100, 4, 100) == (100 - 10_000 // slot) * (slot + 4)
-    assert "edge 0 will take" in caplog.text
+    assert f"edge 0 will take {(100 - 10_000 // slot) * (slot + 4)} bytes on disk" in caplog.text
+
+
+def test_what_the_disk_lacks_is_refused_at_the_first_message(tmp_path):
+    store = MessageStore(tmp_path, samples=10**13)
     with pytest.raises(StorageError, match="messages need"):
-        store.reserve(1, 10**12, 4, 100)
+        store.write(0, [1], values(1))
+
+
+def test_edges_are_reserved_one_after_another(tmp_path):
+    store, slot = MessageStore(tmp_path, memory=10_000), 2 * 4 + 2 * 4 * 100
+    assert store.reserve(0, 5, 4, 100) == 0
+    assert store.reserve(1, 100, 4, 100) == (100 - (10_000 - 5 * slot) // slot) * (slot + 4)
+    with pytest.raises(StorageError, match="messages need"):
+        store.reserve(2, 10**12, 4, 100)
+
+
+def test_messages_take_the_places_of_forgotten_ones(tmp_path):
+    store = MessageStore(tmp_path, 200)
+    store.write(0, range(9), values(*range(9)))
+    size = scratch_of(store).stat().st_size
+    for edge in (1, 2):
+        store.forget(edge - 1)
+        store.write(edge, range(9), values(*range(9), seed=edge))
+    assert np.array_equal(store.read(2, range(9)), rounded(values(*range(9), seed=2), 16))
+    assert scratch_of(store).stat().st_size == size
+
+
+def test_samples_are_forgotten_one_by_one(tmp_path):
+    store = MessageStore(tmp_path, 200)
+    store.write(0, [1, 2, 3], values(1, 2, 3))
+    store.forget(0, [2, 7])
+    assert store.seen(0, [1, 2, 3]).tolist() == [True, False, True]
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path):

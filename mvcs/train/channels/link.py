@@ -125,6 +125,7 @@ class QuantizedLink(dist.ProcessGroup):
         self._ids: Ids | None = None
         self._carried: Counter[Route] = Counter()  # samples of this step, so far
         self._layouts: dict[str, str] = {}
+        self._warned: set[tuple[int, str]] = set()
         # Of each edge the checksum of the last activation's header, which covers that of the one before.
         self._history: dict[str, int] = {}
         self._greeted: set[Peer] = set()
@@ -150,6 +151,8 @@ class QuantizedLink(dist.ProcessGroup):
             StorageError: another rank is gone.
         """
         self._flush()
+        if self._store and not self._step:
+            _logger.info("the link holds no messages: the first pass over the samples goes in full")
         found = np.array([whole("the id of a sample", id_, _IDS, least=-(1 << 63)) for id_ in ids], np.int64)
         values, counts = np.unique(found, return_counts=True)
         if (counts > 1).any():
@@ -305,11 +308,16 @@ class QuantizedLink(dist.ProcessGroup):
             tally = self._tallies[self._epoch, route[0], "forward" if route[1] else "backward"]
             self._check_finite(tensor, route, ids)
             kind, bits, parts = self._parts(tensor, route, ids, tally)
+        flags = Flag.SOME_FULL if len(parts) > 1 else Flag.NONE
+        if self._store and kind is Kind.GRADIENT:
+            lost = ~self._store.seen(route[0], cast("Ids", ids))
+            if lost.any():
+                flags, parts = Flag.SOME_LOST, [np.packbits(lost, bitorder="little").tobytes(), *parts]
         payload = b"".join(parts)
         header = Header.of(
             payload, kind, edge=route[0], step=self._step, bits=bits,
             samples=0 if ids is None else self._identity(route, ids),
-            flags=Flag.SOME_FULL if len(parts) > 1 else Flag(0),
+            flags=flags,
         )  # fmt: skip
         self._remember(route, header)
         _add(tally, messages=1, bytes=HEADER_BYTES + len(payload), values=tensor.numel(), samples=len(tensor))
@@ -438,6 +446,9 @@ class QuantizedLink(dist.ProcessGroup):
             )
         self._remember(route, header)
         quantizer = self._forward if route[1] else self._backward
+        if header.flags & Flag.SOME_LOST:
+            lost, payload = _split_flags(payload, len(tensor))
+            cast("MessageStore", self._store).forget(header.edge, cast("Ids", ids)[lost])
         if header.kind is Kind.DELTA:
             self._decode_changes(header, payload, tensor, cast("Ids", ids))
         elif header.bits and quantizer is not None:
@@ -455,10 +466,7 @@ class QuantizedLink(dist.ProcessGroup):
         edge, store = header.edge, cast("MessageStore", self._store)
         changes, full = np.ones(len(ids), np.bool_), memoryview(b"")
         if header.flags & Flag.SOME_FULL:
-            flags, payload = payload[: -(-len(ids) // 8)], payload[-(-len(ids) // 8) :]
-            changes = np.unpackbits(np.frombuffer(flags, np.uint8), count=len(ids), bitorder="little").view(
-                np.bool_
-            )
+            changes, payload = _split_flags(payload, len(ids))
             size = tensor.nbytes // len(ids) * int((~changes).sum())
             payload, full = payload[: len(payload) - size], payload[len(payload) - size :]
         unseen = changes & ~self._seen(edge, ids, tensor)
@@ -513,9 +521,12 @@ class QuantizedLink(dist.ProcessGroup):
         store = cast("MessageStore", self._store)
         layout = f"{tensor.dtype} {list(tensor.shape[1:])}".removeprefix("torch.")
         if (before := self._layouts.get(str(edge), layout)) != layout:
-            _logger.warning(
-                "edge %d carries %s, and carried %s: all samples go in full again", edge, layout, before
-            )
+            if (edge, layout) not in self._warned:
+                _logger.warning(
+                    "edge %d carries %s, and carried %s: all samples go in full again, as whenever this "
+                    "changes", edge, layout, before,
+                )  # fmt: skip
+            self._warned |= {(edge, layout), (edge, before)}
             store.forget(edge)
         self._layouts[str(edge)] = layout
         return store.seen(edge, ids)
@@ -658,6 +669,13 @@ def _from_raw(payload: memoryview, tensor: torch.Tensor) -> torch.Tensor:
             hint="the stages of an edge have to agree on shape and type",
         )
     return torch.frombuffer(bytearray(payload), dtype=tensor.dtype).view(tensor.shape)
+
+
+def _split_flags(payload: memoryview, count: int) -> tuple[Bools, memoryview]:
+    """Return the flags that a payload begins with, and the rest."""
+    size = -(-count // 8)
+    flags = np.unpackbits(np.frombuffer(payload[:size], np.uint8), count=count, bitorder="little")
+    return flags.view(np.bool_), payload[size:]
 
 
 def _norms(values: Floats) -> Floats:

@@ -1,10 +1,15 @@
 """What does not fit is refused on either end, names what it is, and says how to return."""
 
+import logging
 import os
+import resource
 import signal
 from collections.abc import Callable
+from datetime import timedelta
+from logging.handlers import QueueHandler
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -13,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import ScheduleGPipe, ScheduleInterleaved1F1B
 
-from mvcs.channels import Header, Kind
+from mvcs.channels import Header, Kind, MessageStore
 from mvcs.train.channels import QuantizedLink
 from tests.train.channels.pipelines import Pipeline, store_of
 from tests.train.channels.ranks import run
@@ -213,6 +218,59 @@ def two_links(rank: int, _folder: Path) -> list[float]:
 
 def test_messages_of_two_links_over_one_group_are_apart(forked: ForkServerContext, tmp_path: Path) -> None:
     assert run(forked, tmp_path, 2, two_links, tmp_path)[1] == [1, 2]
+
+
+def full_disk(rank: int, folder: Path) -> Any:
+    """Rank 1 can keep two samples of three; return what came, and how many samples were quantized."""
+    store = MessageStore(folder / str(rank), memory=0, bits=32)
+    if rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (18_000, 18_000))
+    link = QuantizedLink(forward=8, store=store)
+    for _ in range(3):
+        came = send(link, rank, [1, 2, 3], (2000,))
+        gradient = torch.ones(3, 2000)
+        dist.recv(gradient, 1, group=link) if rank == 0 else dist.send(gradient, 0, group=link)
+    forward = [line for line in link.report() if line["direction"] == "forward"]
+    return came.numpy(), gradient.numpy(), [line["quantized"] for line in forward]
+
+
+def test_what_the_receivers_disk_does_not_take_comes_in_full(
+    forked: ForkServerContext, tmp_path: Path
+) -> None:
+    (sent, gradient, quantized), (came, of_gradient, _) = run(forked, tmp_path, 2, full_disk, tmp_path)
+    assert quantized == [0, 2, 2]
+    assert np.allclose(sent, came, atol=0.01)
+    assert np.allclose(gradient, of_gradient, atol=0.2)
+
+
+def stopped(rank: int, folder: Path) -> None:
+    inner = dist.new_group(backend="gloo", timeout=timedelta(seconds=2))
+    link, pids = QuantizedLink(inner, store=store_of(rank, folder)), [0, 0]
+    dist.all_gather_object(pids, os.getpid())
+    send(link, rank, [1, 2])
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            send(link, rank, [1, 2])
+    finally:
+        os.kill(pids[1], signal.SIGKILL)
+
+
+def test_a_rank_that_hangs_is_named_after_the_timeout(forked: ForkServerContext, tmp_path: Path) -> None:
+    assert run(forked, tmp_path, 2, stopped, tmp_path)[0].startswith("StorageError: rank 1 is gone, or did")
+
+
+def shapes_in_turn(rank: int, folder: Path) -> int:
+    link, said = QuantizedLink(store=store_of(rank, folder)), QueueHandler(SimpleQueue())
+    logging.getLogger("mvcs.train").addHandler(said)
+    for shape in ((8, 3), (6, 3)) * 3:
+        send(link, rank, [1, 2], shape)
+    return said.queue.qsize()  # type: ignore[union-attr]
+
+
+def test_shapes_in_turn_are_warned_about_once(forked: ForkServerContext, tmp_path: Path) -> None:
+    assert run(forked, tmp_path, 2, shapes_in_turn, tmp_path) == [1, 1]
 
 
 def test_a_group_of_nccl_is_refused(forked: ForkServerContext, tmp_path: Path) -> None:
