@@ -16,7 +16,7 @@ from typing import Literal, cast
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mvcs.channels import (
     HEADER_BYTES,
@@ -72,6 +72,8 @@ class QuantizedLink(dist.ProcessGroup):
         backward_share: of the values of gradients, those largest in magnitude, that are sent.
         stochastic: round up or down at random, so that the expectation is the value.
         entropy: codes go through the entropy coder.
+        crops: for `samples(ids, views)`: the pixels of a side of what is cropped from padded pictures, and
+            the largest offset, as (28, 8) for 28 of 36.
 
     Raises:
         UsageError: a setting is out of range, or the group inside is not gloo.
@@ -91,6 +93,7 @@ class QuantizedLink(dist.ProcessGroup):
         backward_share: float = 1.0,
         stochastic: bool = False,
         entropy: bool = False,
+        crops: tuple[int, int] | None = None,
     ) -> None:
         self._inner = inner or cast("dist.ProcessGroup", dist.group.WORLD)
         ranks = dist.get_process_group_ranks(self._inner)
@@ -111,18 +114,20 @@ class QuantizedLink(dist.ProcessGroup):
         self._settings: dict[str, object] = {
             "forward": forward, "backward": backward, "direct": direct, "warmup": warmup, "renew": renew,
             "group": group, "backward_share": backward_share, "stochastic": stochastic, "entropy": entropy,
-            "store": store.bits if store else None,
+            "store": store.bits if store else None, "crops": list(crops) if crops else None,
         }  # fmt: skip
         self._forward = None if forward is None else Quantizer(forward, stochastic, entropy)
         self._backward = (
             None if backward is None else Quantizer(backward, stochastic, entropy, backward_share)
         )
         self._store, self._warmup, self._renew, self._by_batch = store, warmup, renew, group == "batch"
+        self._crops = crops
         self._order: list[Route] = []
         self._evaluating = False
         self._step = self._epoch = self._sends = 0
         self._epoch_ids: set[int] = set()
         self._ids: Ids | None = None
+        self._offsets: dict[int, tuple[int, int]] = {}  # of the crops of this step
         self._carried: Counter[Route] = Counter()  # samples of this step, so far
         self._layouts: dict[str, str] = {}
         self._warned: set[tuple[int, str]] = set()
@@ -140,14 +145,19 @@ class QuantizedLink(dist.ProcessGroup):
         dist.Backend.register_backend("quantized_link", lambda *_: self, devices=["cpu"])
         dist.new_group(ranks, backend="quantized_link", use_local_synchronization=True)
 
-    def samples(self, ids: Iterable[int] | torch.Tensor) -> None:
+    def samples(self, ids: Iterable[int] | torch.Tensor, views: ArrayLike | None = None) -> None:
         """Name the samples of the next step: on every rank, before `schedule.step`.
 
         Args:
             ids: whole numbers [n], one for each sample of the whole batch, in its order.
+            views: how each is augmented, with `crops`: int [n, 3], whether it is flipped (0 or 1), and the
+                top and left pixel of its crop in the padded, then flipped picture. A flipped sample has a
+                message of its own. Messages are of padded pictures, and a crop [c, h, w] reads and writes
+                its part, at the nearest pixels of the activation. Others than [c, h, w] have one message.
 
         Raises:
-            UsageError: an id is repeated, or the last step carried fewer samples than were named.
+            UsageError: an id is repeated, views are out of range or missing, or the last step carried fewer
+                samples than were named.
             StorageError: another rank is gone.
         """
         self._flush()
@@ -159,6 +169,7 @@ class QuantizedLink(dist.ProcessGroup):
             raise UsageError(
                 f"sample {values[counts > 1][0]} is twice in a batch", hint="name each sample once"
             )
+        keys = found if self._crops is None and views is None else self._view(found, np.asarray(views))
         for (edge, _), carried in self._carried.items():
             if self._ids is not None and carried != len(self._ids):
                 raise UsageError(
@@ -170,7 +181,23 @@ class QuantizedLink(dist.ProcessGroup):
             self._epoch_ids.clear()
         self._epoch_ids.update(found.tolist())
         self._carried.clear()
-        self._ids, self._step, self._sends = found, self._step + 1, 0
+        self._ids, self._step, self._sends = keys, self._step + 1, 0
+
+    def _view(self, ids: Ids, views: NDArray[np.int64]) -> Ids:
+        """Note the offsets of crops; return the ids of messages, below 0 where samples are flipped."""
+        most = np.array([1, *[self._crops[1]] * 2]) if self._crops else np.zeros(3, np.int64)
+        if self._crops is None or views.shape != (len(ids), 3) or (views < 0).any() or (views > most).any():
+            raise UsageError(
+                f"{len(ids)} samples cannot have views {list(views.shape)} with crops={self._crops}",
+                hint="give crops=(SIZE, LARGEST OFFSET) to the link, and flip, top and left for each sample",
+            )
+        if (ids < 0).any():
+            raise UsageError("ids of samples with views cannot be below 0", hint="number samples from 0")
+        keys = np.where(views[:, 0] == 1, ~ids, ids)
+        self._offsets = {
+            int(key): (int(top), int(left)) for key, (_, top, left) in zip(keys, views, strict=True)
+        }
+        return keys
 
     def follow(self, order: object) -> None:
         """Take from a schedule what is sent when: needed where a rank has several stages.
@@ -340,22 +367,22 @@ class QuantizedLink(dist.ProcessGroup):
             return Kind.DIRECT if forward else full, quantizer.bits, [payload]
         ids = cast("Ids", ids)
         changes = self._seen(edge, ids, tensor)
-        held = self._store.read(edge, ids[changes]) if changes.any() else values[:0]
+        held = self._held(edge, ids[changes], tensor) if changes.any() else values[:0]
         if self._renew and len(held):
             near = _norms(values[changes] - held) <= _norms(values[changes])
             changes[changes], held = near, held[near]
         if not len(held):
-            self._store.write(edge, ids, values)
+            self._keep(edge, ids, values, tensor)
             return full, 0, [_raw(tensor)]
         activations = values[changes] if len(held) < len(values) else values
         change = activations - held
         payload, restored = self._quantized(quantizer, change, route)
         _count(tally, activations, change, restored)
         held += restored
-        self._store.write(edge, ids[changes], held)
+        self._keep(edge, ids[changes], held, tensor)
         if len(held) == len(values):
             return Kind.DELTA, quantizer.bits, [payload]
-        self._store.write(edge, ids[~changes], values[~changes])
+        self._keep(edge, ids[~changes], values[~changes], tensor)
         flags = np.packbits(changes, bitorder="little").tobytes()
         return Kind.DELTA, quantizer.bits, [flags, payload, _raw(tensor[torch.from_numpy(~changes)])]
 
@@ -457,13 +484,13 @@ class QuantizedLink(dist.ProcessGroup):
             tensor.copy_(_from_raw(payload, tensor))
             if route[1] and self._store and ids is not None:
                 self._seen(header.edge, ids, tensor)
-                self._store.write(header.edge, ids, self._values(tensor))
+                self._keep(header.edge, ids, self._values(tensor), tensor)
         tally = self._tallies[self._epoch, header.edge, "received"]
         _add(tally, messages=1, bytes=HEADER_BYTES + len(payload), values=tensor.numel(), samples=len(tensor))
         tally["seconds"] += time.perf_counter() - start
 
     def _decode_changes(self, header: Header, payload: memoryview, tensor: torch.Tensor, ids: Ids) -> None:
-        edge, store = header.edge, cast("MessageStore", self._store)
+        edge = header.edge
         changes, full = np.ones(len(ids), np.bool_), memoryview(b"")
         if header.flags & Flag.SOME_FULL:
             changes, payload = _split_flags(payload, len(ids))
@@ -476,16 +503,16 @@ class QuantizedLink(dist.ProcessGroup):
                 "nothing is held here",
                 hint=_RETURN,
             )
-        held = store.read(edge, ids[changes])
+        held = self._held(edge, ids[changes], tensor)
         held += self._restored(cast("Quantizer", self._forward), payload, held.shape)
-        store.write(edge, ids[changes], held)
+        self._keep(edge, ids[changes], held, tensor)
         if len(held) == len(ids):
             self._write(held, tensor)
             return
         values = np.empty((len(ids), *held.shape[1:]), np.float32)
         rest = tensor[torch.from_numpy(~changes)]
         values[changes], values[~changes] = held, self._values(_from_raw(full, rest))
-        store.write(edge, ids[~changes], values[~changes])
+        self._keep(edge, ids[~changes], values[~changes], tensor)
         self._write(values, tensor)
 
     # Both ends.
@@ -510,7 +537,8 @@ class QuantizedLink(dist.ProcessGroup):
     def _identity(self, route: Route, ids: Ids) -> int:
         """Return the checksum of samples; with all that went before them, for activations."""
         before = [self._history.get(str(route[0]), 0)] if route[1] else []
-        return checksum_of_ids([*ids, *before])
+        offsets = [offset for id_ in ids.tolist() for offset in self._offsets.get(id_, ())]
+        return checksum_of_ids([*ids, *offsets, *before])
 
     def _remember(self, route: Route, header: Header) -> None:
         if header.samples and route[1]:
@@ -530,6 +558,43 @@ class QuantizedLink(dist.ProcessGroup):
             store.forget(edge)
         self._layouts[str(edge)] = layout
         return store.seen(edge, ids)
+
+    def _windows(self, ids: Ids, tensor: torch.Tensor) -> tuple[int, list[tuple[slice, slice]]]:
+        """Return the pixels that frames are larger than [n, c, h, w], and the part of each that is seen."""
+        if self._crops is None or tensor.dim() != 4:
+            return 0, []
+        height, width = tensor.shape[2:]
+        size, room = self._crops
+        places = [[round(one * height / size) for one in self._offsets[id_]] for id_ in ids.tolist()]
+        windows = [(slice(top, top + height), slice(left, left + width)) for top, left in places]
+        return round(room * height / size), windows
+
+    def _held(self, edge: int, ids: Ids, tensor: torch.Tensor) -> Floats:
+        """Return the messages of samples, or the part that is seen of them, float32 [n, groups, width]."""
+        held, (room, windows) = cast("MessageStore", self._store).read(edge, ids), self._windows(ids, tensor)
+        if not windows:
+            return held
+        frames = held.reshape(*held.shape[:2], -1, tensor.shape[3] + room)
+        parts = [frame[:, *window] for frame, window in zip(frames, windows, strict=True)]
+        return np.stack(parts).reshape(*held.shape[:2], -1)
+
+    def _keep(self, edge: int, ids: Ids, values: Floats, tensor: torch.Tensor) -> None:
+        """Keep messages; of those that are seen in part the rest stays, at first the nearest values."""
+        store, (room, windows) = cast("MessageStore", self._store), self._windows(ids, tensor)
+        if windows:
+            shape, seen = tensor.shape[1:], store.seen(edge, ids)
+            frames = np.empty((len(ids), shape[0], shape[1] + room, shape[2] + room), np.float32)
+            if seen.any():
+                frames[seen] = store.read(edge, ids[seen]).reshape(-1, *frames.shape[1:])
+            for frame, (rows, columns), value, is_seen in zip(frames, windows, values, seen, strict=True):
+                part = value.reshape(shape)
+                around = [(0, 0), (rows.start, room - rows.start), (columns.start, room - columns.start)]
+                if is_seen:
+                    frame[:, rows, columns] = part
+                else:
+                    frame[:] = np.pad(part, around, "edge")
+            values = frames.reshape(*values.shape[:2], -1)
+        store.write(edge, ids, values)
 
     def _quantized(self, quantizer: Quantizer, values: Floats, route: Route) -> tuple[bytes, Floats]:
         """Return values [n, groups, width] as a payload, and what the other end restores."""

@@ -50,6 +50,18 @@ def a_repeated_id(rank: int, folder: Path) -> None:
     QuantizedLink(store=store_of(rank, folder)).samples([4, 7, 4])
 
 
+def no_views(rank: int, folder: Path) -> None:
+    QuantizedLink(store=store_of(rank, folder), crops=(28, 8)).samples([4, 7])
+
+
+def views_out_of_range(rank: int, folder: Path) -> None:
+    QuantizedLink(store=store_of(rank, folder), crops=(28, 8)).samples([4], [[0, 9, 0]])
+
+
+def views_without_crops(rank: int, folder: Path) -> None:
+    QuantizedLink(store=store_of(rank, folder)).samples([4], [[0, 1, 0]])
+
+
 def no_whole_number(rank: int, folder: Path) -> None:
     QuantizedLink(store=store_of(rank, folder)).samples([0.5])  # type: ignore[list-item]
 
@@ -138,6 +150,9 @@ def other_shape(rank: int, _folder: Path) -> None:
         (another_order, 1, "rank 0 sends other samples along edge 0"),
         (a_batch_less, 1, "name the same samples in the same order on all ranks"),
         (a_repeated_id, 0, "sample 4 is twice in a batch"),
+        (no_views, 0, "2 samples cannot have views [] with crops=(28, 8) hint: give crops=(SIZE, LARGEST"),
+        (views_out_of_range, 0, "1 samples cannot have views [1, 3] with crops=(28, 8)"),
+        (views_without_crops, 0, "1 samples cannot have views [1, 3] with crops=None"),
         (no_whole_number, 0, "the id of a sample cannot be 0.5 hint: return the index from the dataset"),
         (missing_ids, 0, "return the index from the dataset beside its item, and call link.samples(ids)"),
         (too_few_carried, 0, "edge 0 carried 2 of the 3 samples of step 1"),

@@ -196,3 +196,74 @@ def test_evaluations_between_steps_touch_no_message(
         (tmp_path / name).mkdir()
         weights.append(run(forked, tmp_path / name, 2, evaluated, tmp_path / name, name))
     assert weights[0] == weights[1]
+
+
+def crop(pictures: torch.Tensor, views: list[tuple[int, int, int]], size: int) -> torch.Tensor:
+    """Return of each picture [c, h, w], flipped or not, what begins at its top and left."""
+    flipped = [one.flip(-1) if flip else one for one, (flip, _, _) in zip(pictures, views, strict=True)]
+    parts = [
+        one[:, top : top + size, left : left + size]
+        for one, (_, top, left) in zip(flipped, views, strict=True)
+    ]
+    return torch.stack(parts)
+
+
+def augmented(rank: int, folder: Path, views: list[list[tuple[int, int, int]]], settings: Any) -> Any:
+    """Send crops of two pictures that stay; return the messages, what was sent and what came last."""
+    link = QuantizedLink(forward=8, store=store_of(rank, folder, bits=32), **settings)
+    pictures = torch.randn(2, 3, 9, 9, generator=torch.Generator().manual_seed(0))
+    for given in views:
+        link.samples([0, 1], given if settings else None)
+        sent = crop(pictures, given, 6)
+        came = sent if rank == 0 else torch.empty_like(sent)
+        dist.send(sent, 1, group=link) if rank == 0 else dist.recv(came, 0, group=link)
+    forward = [line for line in link.report() if line["direction"] == "forward"]
+    return link.state_dict()["store"], came.numpy(), forward
+
+
+ONE, OTHER = [(0, 0, 1), (0, 3, 0)], [(1, 2, 0), (0, 1, 3)]
+
+
+def test_both_ends_hold_the_same_frames(forked: ForkServerContext, tmp_path: Path) -> None:
+    arguments = (tmp_path, [ONE, OTHER, ONE], {"crops": (6, 3)})
+    (held, *_), (there, *_) = run(forked, tmp_path, 2, augmented, *arguments)
+    here, there = held["edges"]["0"], there["edges"]["0"]
+    assert here["ids"].tolist() == there["ids"].tolist() == [0, 1, ~0]
+    assert np.array_equal(here["codes"], there["codes"])
+
+
+def test_a_crop_changes_only_its_part_and_a_flip_has_its_own_message(
+    forked: ForkServerContext, tmp_path: Path
+) -> None:
+    (_, sent, report), (_, came, _) = run(
+        forked, tmp_path, 2, augmented, tmp_path, [ONE, OTHER, ONE], {"crops": (6, 3)}
+    )
+    assert np.allclose(sent, came, atol=1e-6)  # what was sent in full, and another crop left as it was
+    assert [line["quantized"] for line in report] == [0, 1, 2]
+
+
+def test_crops_without_views_change_by_much(forked: ForkServerContext, tmp_path: Path) -> None:
+    changes = []
+    for number, settings in enumerate(({}, {"crops": (6, 3)})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ((_, _, report), _) = run(forked, folder, 2, augmented, folder, [ONE, OTHER, ONE], settings)
+        changes.append(report[-1]["change"])
+    assert changes[0] > 1
+    assert changes[1] < 0.01
+
+
+def coarser(rank: int, folder: Path) -> Any:
+    """Half the resolution of pictures: an offset of 2 of 4 is 1 of 2, and of 3 is 2."""
+    link = QuantizedLink(forward=8, store=store_of(rank, folder, bits=32), crops=(8, 4))
+    for offset in (2, 3):
+        link.samples([0], [[0, offset, 0]])
+        sent = torch.full((1, 1, 4, 4), float(offset))
+        dist.send(sent, 1, group=link) if rank == 0 else dist.recv(sent, 0, group=link)
+    return link._store.read(0, [0]).reshape(6, 6)[:, 0].tolist()  # type: ignore[union-attr]
+
+
+def test_offsets_are_those_of_the_nearest_pixels(forked: ForkServerContext, tmp_path: Path) -> None:
+    first, second = run(forked, tmp_path, 2, coarser, tmp_path)
+    assert first == second
+    assert [round(value) for value in first] == [2, 2, 3, 3, 3, 3]
