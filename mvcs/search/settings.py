@@ -61,6 +61,8 @@ class SearchSettings:
         most_price: the same of the highest.
         price_stride: between prices that are tried first.
         halvings: of a stride, to find the price that just fits.
+        alone: layer types that are evaluated one by one, at most, where nothing tells what their errors cost.
+        slight: of the largest degradation that one of them brought: any smaller one counts as this.
         coarser: step bytes above what the settings give that a step may go to: larger ones leave most weights
             zero.
         usual: the degradation that the step of small tensors fits.
@@ -120,6 +122,8 @@ class SearchSettings:
     most_price: float = 50.0
     price_stride: float = 4.0
     halvings: int = 12
+    alone: int = 16
+    slight: float = 0.001
     coarser: int = 2 * STEPS_PER_OCTAVE
     usual: float = 0.01
     least: float = 1e-6

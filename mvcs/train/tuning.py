@@ -397,7 +397,10 @@ def _search_steps(
     def judge_point(point: LatticeChoice, *, whole: bool = False) -> Verdict:
         return judge(config(point), whole=whole)
 
-    attempt = Attempt(Steps(trial), judge_point, epsilon, thorough=True)
+    space = Steps(trial)
+    if most >= SEARCH_DEFAULTS.enough:
+        space.weigh(judge_point, is_spent)
+    attempt = Attempt(space, judge_point, epsilon, thorough=True)
     found = LatticeSearch(most=most).run([attempt], is_spent)
     chosen = config(found.chosen.point) if found.chosen else None
     tested = [_candidate(config(one.point), one.stored, one.verdict) for one in found.tested]

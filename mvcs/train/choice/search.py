@@ -1,5 +1,6 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
+import heapq
 import itertools
 import logging
 import math
@@ -8,6 +9,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping, 
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from statistics import fmean
 from time import perf_counter
 from typing import Any, Final, Literal, Protocol
 
@@ -73,6 +75,7 @@ class Steps:
         holds: whether weights that did not change since the parent keep their steps.
         within: paths of the weights whose steps are chosen; None for all.
         hysteresis: the one that the steps of other weights were chosen with; None where none were.
+        factors: of the errors of layer types, as evaluations of each alone told; empty before them.
     """
 
     trial: LatticeTrial
@@ -81,6 +84,7 @@ class Steps:
     holds: bool = True
     within: Container[Path] | None = None
     hysteresis: float | None = None
+    factors: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> Mapping[str, Sequence[CapturedLeaf]]:
@@ -121,8 +125,7 @@ class Steps:
 
     def _bits(self, kind: str) -> float:
         """Return what a weight of a layer type takes at the step that it begins with."""
-        weights = sum(element_count(leaf.shape) for leaf in self.trial.kinds[kind])
-        return 8 * self.cost(kind, self.starts[kind], max(self.hystereses)).stored / weights
+        return 8 * self.cost(kind, self.starts[kind], max(self.hystereses)).stored / self._count(kind)
 
     @cached_property
     def coarsest(self) -> Mapping[str, int]:
@@ -149,7 +152,46 @@ class Steps:
     def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         """Return what a step means for a layer type."""
         tried = self.trial.tried(kind, step, hysteresis)
-        return StepCost(tried.stored, tried.loss)
+        return StepCost(tried.stored, tried.loss * self.factors.get(kind, 1.0))
+
+    def weigh(
+        self, judge: Callable[[LatticeChoice], Verdict], is_spent: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Evaluate layer types one by one, where nothing tells how much quality minds an error of which.
+
+        From then on their errors count by the degradation that each brought alone, at the step that it starts
+        with. That is so at a first commit whose state has no moments.
+
+        Args:
+            judge: evaluates a point.
+            is_spent: tells that no further one may be evaluated: then errors count as before.
+        """
+        has_parent = not self.trial.parents.keys().isdisjoint(self.kinds)
+        if self.trial.gradients or self.factors or has_parent or len(self.kinds) < 2:
+            return
+        finest = {kind: max(step - self.settings.farthest, 0) for kind, step in self.starts.items()}
+        found = dict[str, float]()
+        for kind in heapq.nlargest(self.settings.alone, self.kinds, key=self._count):
+            error = self.cost(kind, self.starts[kind], 0.0).error
+            if is_spent():
+                return
+            if error:
+                verdict = judge(LatticeChoice({**finest, kind: self.starts[kind]}, 0.0))
+                # Of what is smaller than its noise nothing is known but that.
+                lost = max(verdict.degradation, verdict.standard_error or 0.0)
+                found[kind] = min(lost, self.settings.worst) / error
+        least = self.settings.slight * max(found.values(), default=0.0)
+        if not least > 0:
+            return
+        known = {kind: max(one, least) for kind, one in found.items()}
+        typical = math.exp(fmean(map(math.log, known.values())))
+        count = {kind: self._count(kind) for kind in self.kinds}
+        # As before, an error of 1 stands for all weights becoming zero.
+        unit = sum(known.get(kind, typical) * one for kind, one in count.items()) / sum(count.values())
+        self.factors.update({kind: known.get(kind, typical) / unit for kind in count})
+
+    def _count(self, kind: str) -> int:
+        return sum(element_count(leaf.shape) for leaf in self.kinds[kind])
 
     @property
     def begins_frozen(self) -> bool:
@@ -625,10 +667,13 @@ class Chooser:
         """Search the steps of a part beside those that are chosen: of frozen weights where no others do."""
         tried: list[tuple[float, Verdict]] = []
 
-        def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        def alone(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             weights = part.weights(chosen.trial.values(chosen.with_point(point)), chosen.model)
+            return part.evaluator.judge(step, weights, baseline, whole=whole)
+
+        def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             # There is no time for a verdict that would have to be confirmed.
-            verdict = part.evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
+            verdict = alone(point, whole=whole or self._is_last)
             tried.append((error_of(space, point), verdict))
             if not self._finer and _is_floor(tried, self._numbers.errors):
                 self._finer = True
@@ -644,6 +689,8 @@ class Chooser:
 
         trial, began, spared = chosen.trial, perf_counter(), self._numbers.spared * epsilon
         space = Steps(trial, self._numbers, part.frozen, within=part.tensors, hysteresis=chosen.hysteresis)
+        if self._searches[part.name].most >= self._numbers.enough and not self._is_last:
+            space.weigh(alone, self._budget(began, baseline))
         thorough = trial.parents.keys().isdisjoint(space.kinds)
         last = Attempt(replace(space, holds=False), judge, epsilon, thorough)
         if space.begins_frozen:

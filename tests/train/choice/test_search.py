@@ -1,5 +1,6 @@
 """Commits chosen by measured quality: bounded where the bound is kept, exact where it is not, never lost."""
 
+import json
 import logging
 import math
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from torch import nn
 
 from mvcs import Repository
 from mvcs.errors import UsageError
+from mvcs.objects import STEPS_PER_OCTAVE
 from mvcs.quantize import KMeansConfig, LatticeConfig
 from mvcs.reports import CommitInfo
 from mvcs.train import Checkpointer
@@ -60,6 +62,22 @@ def test_nearest_codes_are_taken_where_weights_move_far(repo: Repository) -> Non
     taken = [repo.show(commit.id).quantizer["hysteresis"] for commit in repo.log() if commit.bounded]
     assert taken[:-1].count(0.0) >= 2
     assert taken[:-1].count(0.5) >= 2
+
+
+def test_layer_types_without_moments_get_steps_by_what_an_evaluation_of_each_tells(repo: Repository) -> None:
+    model = nn.ModuleDict({"loud": nn.Linear(64, 64, bias=False), "soft": nn.Linear(64, 64, bias=False)})
+    before = {name: part.weight.detach().clone() for name, part in model.items()}
+    cost = {"loud": 100.0, "soft": 0.01}  # of a squared error
+
+    def evaluate(model: nn.Module) -> Iterator[tuple[float, int]]:
+        moved = {name: part.weight - before[name] for name, part in model.items()}
+        for row in range(64):
+            yield 1 + sum(w * float(moved[name][row].square().sum()) for name, w in cost.items()), 1
+
+    with Checkpointer(repo, model, None, evaluate=evaluate, max_degradation=BOUND) as checkpointer:
+        checkpointer.save(0)
+    steps = json.loads(repo.show("HEAD").quantizer["steps"])
+    assert steps["model.soft.weight"] >= steps["model.loud.weight"] + 3 * STEPS_PER_OCTAVE
 
 
 def of_unit(unit: float, goal: str) -> Evaluate:
