@@ -42,6 +42,7 @@ SLOW = {
     "hostile_stores": "many_folders",
     "optimizers": "--optimizers Adagrad --arms exact light --results {out}",
     "qd_training": "feedback --steps 2 --seeds 1",
+    "split_learning": "--clients 2 --pictures 64 --rounds 1 --valid 64 --augment --arms aq",
     "unseen": "cnn --commits 2 --every 1 --batches 2 --unseen 2",
 }
 
