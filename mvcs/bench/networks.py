@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from mvcs.errors import MvcsError, UsageError
 
@@ -34,7 +35,7 @@ def bits_a_second(rate: str) -> float:
 
 @contextmanager
 def slow_network(count: int, rate: str) -> Iterator[list[list[str]]]:
-    """Make namespaces with a link of a rate each, and remove them at the end.
+    """Make namespaces with a link of a rate each, and remove them at the end; and those of killed processes.
 
     Args:
         count: how many; they reach each other at once, as computers at one switch do.
@@ -47,6 +48,10 @@ def slow_network(count: int, rate: str) -> Iterator[list[list[str]]]:
         NoNetworkError: they cannot be made, for want of iproute2 or of rights.
     """
     hub, *names = (f"mvcs-{os.getpid()}-{end}" for end in ("hub", *range(count)))
+    for left in Path("/run/netns").glob("mvcs-*-*"):  # by a process that was killed
+        if not Path("/proc", left.name.split("-")[1]).exists():
+            with suppress(NoNetworkError):
+                _call("ip", "netns", "delete", left.name)
     burst = max(int(bits_a_second(rate) / 8 / 1000), 16_000)  # a millisecond, or ten packets
     if missing := [tool for tool in ("ip", "tc") if shutil.which(tool) is None]:
         raise NoNetworkError(f"there is no '{missing[0]}' of iproute2")

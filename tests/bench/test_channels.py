@@ -245,6 +245,15 @@ def test_a_failure_leaves_no_namespace():
     assert namespaces(os.getpid()) == []
 
 
+@pytest.mark.usefixtures("network")
+def test_namespaces_of_a_killed_process_are_removed_by_the_next():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    subprocess.run(["ip", "netns", "add", f"mvcs-{ended.pid}-hub"], check=True)
+    with slow_network(1, "8mbit"):
+        assert namespaces(ended.pid) == []
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("network")
 def test_ctrl_c_leaves_no_namespace_and_no_process(tmp_path):
