@@ -16,7 +16,7 @@ from mvcs.bench.pipeline import MICRO_BATCHES, train_stages
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.bench.runs.tasks import Cosine
 from mvcs.bench.tasks.next_byte import SMALL, FinetuneTask, GptTask, Sizes, last_weights
-from mvcs.errors import ConflictError, UsageError
+from mvcs.errors import ConflictError, FileFormatError, UsageError
 from mvcs.local_files import scratch_folder
 from mvcs.progress import Progress
 from mvcs.reports import Report
@@ -196,10 +196,14 @@ def channels_task(base: Path | None) -> GptTask:
     if base is None:
         return GptTask(sizes=SMALL, schedule=_SCRATCH)
     weights = last_weights(base)
+    float32 = all(one.dtype == torch.float32 for one in weights.values())
+    if not float32 or not {"tok.weight", "pos.weight"} <= weights.keys():
+        raise FileFormatError(
+            f"the run in '{base}' is not one of a GPT of float32 weights",
+            hint="name the folder of a run of gpt or muon that 'mvcs bench make' made",
+        )
     layers = len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
-    sizes = Sizes()
-    if {"tok.weight", "pos.weight"} <= weights.keys():  # otherwise loading says what they are of
-        sizes = Sizes(weights["tok.weight"].shape[1], layers, sizes.heads, len(weights["pos.weight"]))
+    sizes = Sizes(weights["tok.weight"].shape[1], layers, Sizes.heads, len(weights["pos.weight"]))
     return FinetuneTask(base=base, sizes=sizes, schedule=_FINETUNE)
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from mvcs.bench.pipeline import MICRO_BATCHES
 from mvcs.bench.results import ComparisonReport
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import Constant
-from mvcs.bench.tasks.next_byte import FinetuneTask
-from mvcs.errors import ConflictError, EvaluationError, NotFoundError, UsageError
+from mvcs.bench.tasks.next_byte import FinetuneTask, PureBf16Task
+from mvcs.errors import ConflictError, EvaluationError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
-from tests.bench.runs import Stop, StopAfter, tiny_gpt
+from tests.bench.runs import Stop, StopAfter, tiny_cnn, tiny_gpt, tiny_gru, tiny_variant
 
 PLAN = ChannelsPlan(pieces=16, epochs=3, batch=8)
 
@@ -152,6 +153,13 @@ def test_a_model_that_was_trained_is_fine_tuned(tmp_path):
 def test_a_folder_without_a_run_is_no_base(tmp_path):
     with pytest.raises(NotFoundError):
         channels_task(tmp_path)
+
+
+@pytest.mark.parametrize("learned", [tiny_cnn, tiny_gru, partial(tiny_variant, PureBf16Task)])
+def test_a_run_of_another_model_is_no_base(learned, tmp_path):
+    make_run(learned(tmp_path), tmp_path / "base", steps=1, every=1, seed=1, progress=SILENT)
+    with pytest.raises(FileFormatError, match="not one of a GPT of float32 weights"):
+        channels_task(tmp_path / "base")
 
 
 @pytest.mark.parametrize(
