@@ -643,7 +643,8 @@ class QuantizedLink(dist.ProcessGroup):
         return self._tags + 2 * tag + number
 
     def _check_finite(self, tensor: torch.Tensor, route: Route, ids: Ids | None) -> None:
-        if not torch.isfinite(tensor).all():
+        # The sum is quick, and is not finite where a value is not; it may overflow besides.
+        if not torch.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
             bad = int((~torch.isfinite(tensor.reshape(len(tensor), -1)).all(dim=1)).nonzero()[0])
             what = "the activation" if route[1] else "the gradient"
             sample = f"place {bad} of its micro-batch" if ids is None else f"sample {ids[bad]}"
@@ -752,7 +753,10 @@ def _norms(values: Floats) -> Floats:
 
 def _count(tally: Tally, activations: Floats, change: Floats, restored: Floats) -> None:
     """Add what the report says of samples that were quantized."""
-    size, moved, lost = _norms(activations), _norms(change), _norms(change - restored)
+    size, lost, mean = _norms(activations), _norms(change - restored), np.abs(activations).mean()
+    moved, mean_change = size, mean
+    if change is not activations:
+        moved, mean_change = _norms(change), np.abs(change).mean()
     ones = np.ones_like(size)
     c_q = np.divide(lost, moved, out=ones * 0, where=moved > 0)
     _add(
@@ -762,8 +766,8 @@ def _count(tally: Tally, activations: Floats, change: Floats, restored: Floats) 
         error=np.divide(lost, size, out=ones.copy(), where=size > 0).sum(),
         c_q=c_q.sum(),
         above=(c_q > _BOUND).sum(),
-        mean=np.abs(activations).mean() * len(size),
-        mean_change=np.abs(change).mean() * len(size),
+        mean=mean * len(size),
+        mean_change=mean_change * len(size),
     )
 
 
