@@ -40,7 +40,7 @@ Route = tuple[int, bool]  # an edge, and whether activations go along it
 
 _TAGS = 1 << 16  # the tags of a link begin at a multiple of this; the caller's are below half of it
 _links: Counter[str] = Counter()  # by the name of the group inside, so far
-_WAITING = 256  # messages that may be on their way before the oldest is waited for
+_FLOAT16_MOST = torch.finfo(torch.float16).max
 _HANDSHAKE = 4096  # bytes at most
 _BOUND = sqrt(0.5)  # of c_Q, in theorem 3.1
 _RETURN = "resume all stages from commits of the same step, or begin with empty stores on all"
@@ -258,6 +258,7 @@ class QuantizedLink(dist.ProcessGroup):
         return {
             "settings": json.dumps(self._settings),
             "step": self._step,
+            "sends": self._sends,
             "epoch": self._epoch,
             "epoch_ids": np.array(sorted(self._epoch_ids), np.int64),
             "layouts": dict(self._layouts),
@@ -273,6 +274,7 @@ class QuantizedLink(dist.ProcessGroup):
         """
         _compare(json.loads(cast("str", state["settings"])), self._settings, "the state that is loaded")
         self._step, self._epoch = cast("int", state["step"]), cast("int", state["epoch"])
+        self._sends = cast("int", state["sends"])
         self._epoch_ids = set(np.asarray(state["epoch_ids"]).tolist())
         self._layouts = dict(cast("Mapping[str, str]", state["layouts"]))
         self._history = dict(cast("Mapping[str, int]", state["history"]))
@@ -301,7 +303,7 @@ class QuantizedLink(dist.ProcessGroup):
     def send(self, tensors: list[torch.Tensor], dst: int, tag: int) -> dist.Work:
         """Send a tensor; it may be changed as soon as this returns."""
         (tensor,) = tensors
-        if not tensor.is_floating_point() or not tensor.dim():
+        if _passes(tensor):
             return self._inner.send(tensors, dst, tag)
         peer = (dst, tag)
         if peer not in self._greeted:
@@ -314,7 +316,7 @@ class QuantizedLink(dist.ProcessGroup):
     def recv(self, tensors: list[torch.Tensor], src: int, tag: int) -> dist.Work:
         """Receive into a tensor; it is written when the work is waited for, or one behind it."""
         (tensor,) = tensors
-        if not tensor.is_floating_point() or not tensor.dim():
+        if _passes(tensor):
             return self._inner.recv(tensors, src, tag)
         self._await_header((src, tag))
         received = _Received(tensor, (src, tag), self._receive)
@@ -395,11 +397,10 @@ class QuantizedLink(dist.ProcessGroup):
                 with self._naming(rank):
                     work = self._inner.send([buffer], rank, self._tag(tag, number))
                 self._sent.append((rank, work, buffer))
-        self._flush(_WAITING)
 
-    def _flush(self, left: int = 0) -> None:
-        """Wait until at most so many messages are on their way."""
-        while len(self._sent) > left:
+    def _flush(self) -> None:
+        """Wait until nothing is on its way."""
+        while self._sent:
             rank, work, _ = self._sent.popleft()
             with self._naming(rank):
                 work.wait()
@@ -438,7 +439,7 @@ class QuantizedLink(dist.ProcessGroup):
         while not until.done:
             header, payload = self._next_message(until.peer, most=4 * expected[0].tensor.nbytes + _HANDSHAKE)
             if header.kind is Kind.HANDSHAKE:
-                _compare(json.loads(payload), self._settings, f"rank {until.peer[0]}")
+                _compare(_settings_in(payload), self._settings, f"rank {until.peer[0]}")
                 self._await_header(until.peer)
                 continue
             received = expected.popleft()
@@ -464,6 +465,7 @@ class QuantizedLink(dist.ProcessGroup):
         """Write what a message stands for into a tensor [n, ...], and keep what the other end keeps."""
         start = time.perf_counter()
         route = (header.edge, header.kind is not Kind.GRADIENT)
+        self._check_expected(header, route, src)
         ids = self._next_ids(route, len(tensor)) if header.samples else None
         if ids is not None and (header.samples, header.step) != (self._identity(route, ids), self._step):
             raise UsageError(
@@ -489,11 +491,42 @@ class QuantizedLink(dist.ProcessGroup):
         _add(tally, messages=1, bytes=HEADER_BYTES + len(payload), values=tensor.numel(), samples=len(tensor))
         tally["seconds"] += time.perf_counter() - start
 
+    def _check_expected(self, header: Header, route: Route, src: int) -> None:
+        """Refuse a message that no link of these settings sends, or not along this edge."""
+        kind, bits, flags = header.kind, header.bits, header.flags
+        if kind is Kind.FULL and not header.samples:  # in evaluations ranks with several stages know no edge
+            is_right = not bits and not flags
+        else:
+            quantizer = self._forward if route[1] else self._backward
+            codes = quantizer.bits if quantizer else 0
+            widths: dict[Kind, tuple[int, ...]] = {Kind.FULL: (0,), Kind.GRADIENT: (0, codes)}
+            widths[Kind.DELTA if self._store else Kind.DIRECT] = (codes,) if codes else ()
+            changes = {Kind.DELTA: Flag.SOME_FULL, Kind.GRADIENT: Flag.SOME_LOST}
+            is_right = bits in widths.get(kind, ()) and flags in (
+                Flag.NONE,
+                changes.get(kind, Flag.NONE) if self._store else Flag.NONE,
+            )
+            is_right &= not self._store or bool(header.samples)
+            here = self.rank()
+            # What is sent one way along an edge, is received the other way.
+            is_right &= (
+                (route[0], not route[1]) in self._order
+                if self._order
+                else route == (min(src, here), src < here)
+            )
+        if not is_right:
+            raise CorruptionError(
+                f"rank {src} sends {kind.name} of {bits} bits on edge {route[0]}, which is not expected here",
+                hint="run the same program with the same version of mvcs on all ranks",
+            )
+
     def _decode_changes(self, header: Header, payload: memoryview, tensor: torch.Tensor, ids: Ids) -> None:
         edge = header.edge
         changes, full = np.ones(len(ids), np.bool_), memoryview(b"")
         if header.flags & Flag.SOME_FULL:
             changes, payload = _split_flags(payload, len(ids))
+            if not changes.any():
+                raise CorruptionError(f"a message of edge {edge} says that it changes no sample")
             size = tensor.nbytes // len(ids) * int((~changes).sum())
             payload, full = payload[: len(payload) - size], payload[len(payload) - size :]
         unseen = changes & ~self._seen(edge, ids, tensor)
@@ -598,7 +631,7 @@ class QuantizedLink(dist.ProcessGroup):
 
     def _quantized(self, quantizer: Quantizer, values: Floats, route: Route) -> tuple[bytes, Floats]:
         """Return values [n, groups, width] as a payload, and what the other end restores."""
-        seed = (self._step * 65_537 + route[0]) * 2 + route[1] + 0x9E3779B1 * self._carried[route]
+        seed = (self._step * 65_537 + route[0]) * 2 + route[1] + 0x9E3779B1 * self._sends
         payload, restored = quantizer.encode(self._rows(values), seed=seed & 0xFFFFFFFF)
         return payload, self._unrows(restored, values.shape)
 
@@ -621,6 +654,8 @@ class QuantizedLink(dist.ProcessGroup):
     def _write(self, values: Floats, tensor: torch.Tensor) -> None:
         """Write float32 [n, channels, width] into [n, ...]."""
         found = torch.from_numpy(values)
+        if tensor.dtype == torch.float16:  # scales are rounded up, beyond what float16 holds
+            found = found.clamp(-_FLOAT16_MOST, _FLOAT16_MOST)
         tensor.copy_(found.transpose(1, 2) if tensor.dim() == 3 else found.view(tensor.shape))
 
     def _rows(self, values: Floats) -> Floats:
@@ -721,6 +756,21 @@ def _compare(theirs: Mapping[str, object], ours: Mapping[str, object], whose: st
                 f"{whose} has {name}={theirs.get(name)!r}, and this link {name}={ours.get(name)!r}",
                 hint="give all ranks the same settings",
             )
+
+
+def _passes(tensor: torch.Tensor) -> bool:
+    """Tell whether the group inside carries a tensor as it is."""
+    return not (tensor.is_floating_point() and tensor.dim() and tensor.numel())
+
+
+def _settings_in(payload: bytes) -> Mapping[str, object]:
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(f"the settings of another link cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptionError("the settings of another link are no JSON object")
+    return found
 
 
 def _raw(tensor: torch.Tensor) -> bytes:

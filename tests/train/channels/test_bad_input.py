@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import ScheduleGPipe, ScheduleInterleaved1F1B
 
-from mvcs.channels import Header, Kind, MessageStore
+from mvcs.channels import Flag, Header, Kind, MessageStore, checksum_of_ids
 from mvcs.train.channels import QuantizedLink
 from tests.train.channels.pipelines import Pipeline, store_of
 from tests.train.channels.ranks import run
@@ -124,10 +124,53 @@ def a_flipped_bit(rank: int, _folder: Path) -> None:
         dist.recv(torch.ones(4), 0, group=link)
         return
     payload = bytearray(torch.ones(4).numpy().tobytes())
-    header = Header.of(payload, Kind.FULL, edge=0, step=0).pack()
+    header = Header.of(payload, Kind.FULL, edge=0, step=0)
     payload[5] ^= 4
-    for number, data in enumerate((bytearray(header), payload)):
-        dist.send(torch.frombuffer(data, dtype=torch.uint8), 1, tag=(1 << 16) + number)
+    send_raw(header, payload)
+
+
+def send_raw(header: Header, payload: bytes | bytearray) -> None:
+    """Send rank 1 a message of the first link of the group, without a link."""
+    for number, data in enumerate((header.pack(), payload)):
+        dist.send(torch.frombuffer(bytearray(data), dtype=torch.uint8), 1, tag=(1 << 16) + number)
+
+
+def hostile(rank: int, folder: Path, header: dict[str, Any], payload: bytes, stored: bool) -> None:
+    """Rank 0 sends a message whose checksums are right."""
+    link = QuantizedLink(store=store_of(rank, folder)) if stored else QuantizedLink(direct=True)
+    if rank == 0:
+        send_raw(Header.of(payload, **header), payload)
+        return
+    link.samples([1, 2])
+    dist.recv(torch.ones(2, 4), 0, group=link)
+
+
+CODED = bytes(8)
+FIRST = {"edge": 0, "step": 1, "samples": checksum_of_ids([1, 2, 0])}
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["stored", "direct"])
+@pytest.mark.parametrize(
+    ("header", "payload"),
+    [
+        ({**FIRST, "kind": Kind.HANDSHAKE}, b"[" * 1000),
+        ({**FIRST, "kind": Kind.HANDSHAKE}, b"\xff"),
+        ({**FIRST, "kind": Kind.HANDSHAKE}, b"7"),
+        ({**FIRST, "kind": Kind.DELTA, "bits": 0}, CODED),
+        ({**FIRST, "kind": Kind.DELTA, "bits": 2, "samples": 0}, CODED),
+        ({**FIRST, "kind": Kind.DELTA, "bits": 2, "flags": Flag.SOME_LOST}, CODED),
+        ({**FIRST, "kind": Kind.DELTA, "bits": 2, "flags": Flag.SOME_FULL}, bytes(33)),
+        ({**FIRST, "kind": Kind.DIRECT, "bits": 3}, CODED),
+        ({**FIRST, "kind": Kind.GRADIENT, "bits": 4}, CODED),
+        ({**FIRST, "kind": Kind.FULL, "edge": 777}, bytes(32)),
+        ({**FIRST, "kind": Kind.FULL, "flags": Flag.SOME_FULL}, bytes(32)),
+    ],
+)
+def test_a_message_that_no_link_sends_is_refused(
+    forked: ForkServerContext, tmp_path: Path, header: dict[str, Any], payload: bytes, *, stored: bool
+) -> None:
+    said = run(forked, tmp_path, 2, hostile, tmp_path, header, payload, stored)[1]
+    assert said.startswith("CorruptionError")
 
 
 def not_followed(rank: int, folder: Path) -> None:

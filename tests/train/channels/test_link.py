@@ -267,3 +267,56 @@ def test_offsets_are_those_of_the_nearest_pixels(forked: ForkServerContext, tmp_
     first, second = run(forked, tmp_path, 2, coarser, tmp_path)
     assert first == second
     assert [round(value) for value in first] == [2, 2, 3, 3, 3, 3]
+
+
+def many_at_once(rank: int) -> bool:
+    """Post 200 messages each way before the first is waited for."""
+    link = QuantizedLink(forward=None, backward=None)
+    link.follow([(0, "forward"), (0, "backward")])
+    sent, came = (
+        [torch.full((4, 3), float(one)) for one in range(200)],
+        [torch.zeros(4, 3) for _ in range(200)],
+    )
+    works = [dist.isend(one, 1 - rank, group=link) for one in sent]
+    works += [dist.irecv(one, 1 - rank, group=link) for one in came]
+    for work in works:
+        work.wait()
+    dist.barrier()
+    return all(map(torch.equal, sent, came))
+
+
+def test_any_number_of_messages_may_be_on_their_way(forked: ForkServerContext, tmp_path: Path) -> None:
+    assert run(forked, tmp_path, 2, many_at_once) == [True, True]
+
+
+def sent_directly(rank: int, values: torch.Tensor, times: int) -> torch.Tensor:
+    """Send activations without naming samples, and return what came, [times, ...]."""
+    link = QuantizedLink(forward=4, direct=True, stochastic=True)
+    came = []
+    for _ in range(times):
+        if rank == 0:
+            dist.send(values, 1, group=link)
+        else:
+            came.append(torch.empty_like(values))
+            dist.recv(came[-1], 0, group=link)
+    return torch.stack(came) if came else values
+
+
+def test_rounding_at_random_differs_from_message_to_message(
+    forked: ForkServerContext, tmp_path: Path
+) -> None:
+    values = torch.tensor([[1.0, *[0.04] * 63]])
+    came = run(forked, tmp_path, 2, sent_directly, values, 40)[1]
+    assert came[:, 0, 1:].mean() == pytest.approx(0.04, abs=0.01)  # a step is 0.125
+
+
+def test_the_largest_float16_stays_finite(forked: ForkServerContext, tmp_path: Path) -> None:
+    values = torch.full((1, 8), -65504.0, dtype=torch.float16)
+    assert run(forked, tmp_path, 2, sent_directly, values, 1)[1].isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0)])
+def test_tensors_without_values_pass(
+    forked: ForkServerContext, tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    assert run(forked, tmp_path, 2, sent_directly, torch.empty(shape), 1)[1].shape == (1, *shape)
