@@ -30,6 +30,7 @@ _MAGIC: Final = b"MVCSMSG1"
 _RUN_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4
 _CODES: Final = {2: "u1", 4: "u1", 8: "i1", 16: "<i2", 32: "<i4"}  # of `state_dict`, by bits
+_BITS: Final = "use 2, 4, 8, 16 or 32"
 _BEHIND: Final = 2  # calls of `write` whose bytes may wait for the disk
 _LOADED: Final = 64  # samples that `load_state_dict` writes at a time
 _NAMED: Final = 6
@@ -76,11 +77,14 @@ class MessageStore:
         if samples is not None:
             whole("samples", samples, "give how many there will be", least=0)
         memory = whole("memory", memory, "give a number of bytes", least=0)
+        self.bits = bits = whole("bits", bits, _BITS)
         if bits not in _CODES:
-            raise UsageError(f"messages cannot have {bits!r} bits", hint="use 2, 4, 8, 16 or 32")
-        self.bits = bits
+            raise UsageError(f"messages cannot have {bits} bits", hint=_BITS)
         self._quantizer = None if bits == 32 else Quantizer(bits)
-        self._memory = np.empty(memory, np.uint8)  # pages are taken when they are first written
+        try:
+            self._memory = np.empty(memory, np.uint8)  # pages are taken when they are first written
+        except (MemoryError, ValueError) as error:
+            raise UsageError(f"memory cannot be {memory} bytes: this machine has less") from error
         self._used, self._samples = 0, samples
         # Bytes in memory and on disk that were reserved, by edge and bytes of a message.
         self._promised: dict[tuple[int, int], tuple[int, int]] = {}
@@ -150,6 +154,8 @@ class MessageStore:
         samples = _checked(ids)
         if values.dtype != np.float32 or values.ndim != 3 or len(values) != len(samples):
             raise UsageError(f"messages cannot be {values.dtype} {list(values.shape)}", hint="see `write`")
+        if not samples:
+            return
         kept = self._edge(edge, *values.shape[1:])
         self._put(kept, samples, self._coded(values))
 
@@ -196,7 +202,9 @@ class MessageStore:
                     "shape": [kept.groups, kept.width],
                     "ids": np.array(list(places), np.int64),
                     "scales": scales.view("<u2"),
-                    "codes": codes.view(_CODES[self.bits]).reshape(len(places), kept.groups, -1),
+                    "codes": codes.view(_CODES[self.bits]).reshape(
+                        len(places), kept.groups, -1 if codes.size else 0
+                    ),
                 }
         return {"bits": self.bits, "edges": edges}
 
@@ -205,11 +213,15 @@ class MessageStore:
 
         Raises:
             UsageError: it is of another number of bits, or no such state; nothing is changed.
+            CorruptionError: it has messages that no store writes; nothing is changed.
         """
         if state.get("bits") != self.bits:
             raise UsageError(f"messages of {state.get('bits')} bits do not fit a store of {self.bits} bits")
-        loaded = {int(edge): self._loaded(saved) for edge, saved in state["edges"].items()}
-        self._drain()
+        try:
+            loaded = {int(edge): self._loaded(saved) for edge, saved in state["edges"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UsageError("this is no state of a message store", hint="see `state_dict`") from error
+        self.flush()
         self._edges, self._used, self._end = {}, 0, len(_MAGIC) + _RUN_BYTES
         self._free, self._promised = {}, {}
         for edge, (shape, samples, slots) in loaded.items():
@@ -226,7 +238,7 @@ class MessageStore:
             edge: the number of the edge.
             ids: int64 [n], of samples, seen or not; by default all.
         """
-        self._drain()
+        self.flush()
         kept = self._edges.get(edge)
         if kept is None:
             return
@@ -236,18 +248,25 @@ class MessageStore:
         if ids is None:
             del self._edges[edge]
 
+    def flush(self) -> None:
+        """Wait until all messages are in the file, or count as unseen since the disk is full."""
+        self._thread.submit(lambda: None).result()
+        self._behind.clear()
+
     def close(self) -> None:
         """End the thread and remove the scratch file."""
         self._thread.shutdown()
         self._remove()
 
     def _loaded(self, saved: Mapping[str, Any]) -> tuple[tuple[int, int], list[int], Bytes]:
-        groups, width = (int(size) for size in saved["shape"])
+        groups, width = (whole("a shape", size, "see `state_dict`", least=0) for size in saved["shape"])
         samples = _checked(np.asarray(saved["ids"]))
         parts = [np.ascontiguousarray(saved[name]) for name in ("scales", "codes")]
         slots = np.concatenate([part.reshape(len(samples), -1).view(np.uint8) for part in parts], axis=1)
         if slots.shape[1] != self._slot_bytes(groups, width):
             raise UsageError(f"{slots.shape[1]} bytes are no message of {groups} groups of {width} values")
+        for at in range(0, len(samples), _LOADED):
+            _finite(self._restored(slots[at : at + _LOADED], _Edge(groups, width, slots.shape[1])))
         return (groups, width), samples, slots
 
     def _edge(self, edge: int, groups: int, width: int) -> _Edge:
@@ -290,7 +309,7 @@ class MessageStore:
         """Return a slot [n, bytes] of each message [n, groups, width]: its scales, then its codes."""
         count, groups, width = values.shape
         if self._quantizer is None:
-            return np.ascontiguousarray(values).reshape(count, -1).view(np.uint8)
+            return np.ascontiguousarray(_finite(values)).reshape(count, -1).view(np.uint8)
         payload, _ = self._quantizer.encode(np.ascontiguousarray(values).reshape(count * groups, width))
         scales, codes = np.split(np.frombuffer(payload, np.uint8), [2 * count * groups])
         return np.concatenate([scales.reshape(count, -1), codes.reshape(count, -1)], axis=1)
@@ -395,13 +414,9 @@ class MessageStore:
         if not self._is_full:
             self._is_full = True
             _logger.warning(
-                "'%s' takes no more messages (%s): their samples count as unseen, and are sent in full",
+                "'%s' takes no more messages (%s): their samples count as unseen",
                 self._path, error.strerror,
             )  # fmt: skip
-
-    def _drain(self) -> None:
-        self._thread.submit(lambda: None).result()
-        self._behind.clear()
 
 
 def _checked(ids: ArrayLike) -> list[int]:
@@ -410,9 +425,17 @@ def _checked(ids: ArrayLike) -> list[int]:
         raise UsageError("ids of samples have to be whole numbers, one a sample")
     samples: list[int] = found.tolist()
     repeated = [str(sample) for sample, count in Counter(samples).items() if count > 1]
+    if max(samples, default=0) >= 1 << 63:
+        raise UsageError("ids of samples have to be below 2^63")
     if repeated:
         raise UsageError(f"a batch has {_named(repeated)} more than once", hint="give each sample once")
     return samples
+
+
+def _finite(values: Floats) -> Floats:
+    if not np.isfinite(values).all():
+        raise UsageError("messages cannot have a NaN or an infinity")
+    return values
 
 
 def _named(samples: Sequence[str]) -> str:

@@ -108,6 +108,58 @@ def test_state_of_other_bits_is_refused(tmp_path):
         MessageStore(tmp_path).load_state_dict(state)
 
 
+@pytest.mark.parametrize("bits", [4, 32])
+def test_a_state_that_no_store_writes_is_refused_and_changes_nothing(tmp_path, bits):
+    store = MessageStore(tmp_path, bits=bits)
+    store.write(0, [1, 2], values(1, 2))
+    state, before = store.state_dict(), store.read(0, [1, 2])
+    good = state["edges"]["0"]
+    nan = {"codes": np.full_like(good["codes"], -1)} if bits == 32 else {"scales": good["scales"] | 0x8000}
+    short = {"codes": good["codes"][:1]}
+    for bad in (nan, short, {"shape": [-GROUPS, -WIDTH]}, {"shape": None}, {"ids": np.array(["1", "2"])}):
+        with pytest.raises((UsageError, CorruptionError)):
+            store.load_state_dict({"bits": bits, "edges": {"0": good | bad}})
+    for bad in ({"bits": bits}, {"bits": bits, "edges": {"x": good}}, {"bits": bits, "edges": {"0": {}}}):
+        with pytest.raises(UsageError, match="no state of a message store"):
+            store.load_state_dict(bad)
+    assert np.array_equal(store.read(0, [1, 2]), before)
+
+
+@pytest.mark.parametrize("bits", [8, 32])
+def test_values_that_are_not_finite_are_refused(tmp_path, bits):
+    store = MessageStore(tmp_path, bits=bits)
+    with pytest.raises(UsageError, match=r"nan|NaN"):
+        store.write(0, [1], values(1) * np.float32("nan"))
+    assert not store.seen(0, [1]).any()
+
+
+def test_an_id_beyond_int64_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="below 2\\^63"):
+        MessageStore(tmp_path).write(0, np.array([2**63], np.uint64), values(1))
+
+
+def test_no_samples_change_nothing(tmp_path):
+    store = MessageStore(tmp_path)
+    store.write(0, [], values())
+    assert store.state_dict()["edges"] == {}
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
+def test_empty_messages_go_to_another_store(tmp_path, shape):
+    first, second = MessageStore(tmp_path), MessageStore(tmp_path)
+    first.write(0, [1, 2], np.empty((2, *shape), np.float32))
+    second.load_state_dict(first.state_dict())
+    assert second.read(0, [2, 1]).shape == (2, *shape)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"memory": 1 << 60}, {"memory": 1 << 80}, {"bits": 8.0}, {"bits": True}, {"bits": [8]}]
+)
+def test_settings_that_mean_nothing_are_refused(tmp_path, settings):
+    with pytest.raises(UsageError, match=f"{next(iter(settings))} cannot be"):
+        MessageStore(tmp_path, **settings)
+
+
 def test_a_commit_codes_messages_near_those_of_its_parent(tmp_path):
     store, sizes = MessageStore(tmp_path / "scratch", 100_000, 8), []
     repo = mvcs.open_or_init(tmp_path / "repo")
@@ -250,7 +302,7 @@ print(store.seen(0, np.arange(20)).sum(), *store.read(0, [0, 7, 12])[:, 0, 0])
     count, *restored = found.stdout.split()
     assert count == "13"  # 4 in memory, 9 in the file
     assert np.allclose([float(one) for one in restored], [1, 3, 11], rtol=0.02)
-    assert found.stderr.count("count as unseen, and are sent in full") == 1
+    assert found.stderr.count("their samples count as unseen") == 1
 
 
 def test_what_messages_will_take_is_logged_with_the_first(tmp_path, caplog):

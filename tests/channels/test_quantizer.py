@@ -133,7 +133,14 @@ def test_values_may_lie_apart_in_memory():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"bits": 0}, {"bits": 9}, {"bits": 1, "stochastic": True}, {"bits": 16, "entropy": True}]
+    [
+        {"bits": 0},
+        {"bits": 9},
+        {"bits": 4.0},
+        {"bits": True},
+        {"bits": 1, "stochastic": True},
+        {"bits": 16, "entropy": True},
+    ]
     + [{"bits": 2, "share": share} for share in (0, 1.5, math.nan)],
 )
 def test_settings_that_mean_nothing_are_refused(settings):
