@@ -84,7 +84,9 @@ def command(
         if everything and revs:
             raise click.UsageError("--all starts from every branch; leave REV out")
         if not revs and not everything and repository.head() is None:
-            session.tell("there is no commit yet; make the first one with 'mvcs commit FILE -m MESSAGE'")
+            others = "'mvcs log --all' lists those of other branches"
+            first = "make the first one with 'mvcs commit FILE -m MESSAGE'"
+            session.tell(f"there is no commit yet; {others if repository.branches() else first}")
             session.answer([], [])
             return
         found = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from math import sqrt
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from mvcs.channels import (
 )
 from mvcs.errors import CorruptionError, StorageError, UsageError, one_of, whole
 
+if TYPE_CHECKING:
+    from mvcs.repository import Repository
+
 _logger = logging.getLogger("mvcs.train")
 
 Floats = NDArray[np.float32]
@@ -43,7 +46,9 @@ _links: Counter[str] = Counter()  # by the name of the group inside, so far
 _FLOAT16_MOST = torch.finfo(torch.float16).max
 _HANDSHAKE = 4096  # bytes at most
 _BOUND = sqrt(0.5)  # of c_Q, in theorem 3.1
-_RETURN = "resume all stages from commits of the same step, or begin with empty stores on all"
+_RETURN = (
+    "resume all from commits of one step (link.align(repo, branch) finds it), or begin without stores on all"
+)
 _IDS = (
     "return the index from the dataset beside its item, and call link.samples(ids) before schedule.step; "
     "evaluate under torch.no_grad() or link.evaluating(); "
@@ -106,10 +111,16 @@ class QuantizedLink(dist.ProcessGroup):
             )
         one_of("group", group, ("sample", "batch"))
         whole("warmup", warmup, "give a number of epochs", least=0)
-        if (store is None) != (direct or forward is None):
+        if store is not None and not isinstance(store, MessageStore):
+            raise UsageError(f"a store cannot be {store!r}", hint="store=MessageStore(FOLDER)")
+        if store is None and forward is not None and not direct:
             raise UsageError(
-                "a link needs a store, unless it sends activations as they are or with direct=True",
-                hint="store=MessageStore(FOLDER)",
+                "a link that sends changes needs a store", hint="store=MessageStore(FOLDER), or direct=True"
+            )
+        if store is not None and (direct or forward is None):
+            raise UsageError(
+                "a link that sends activations themselves takes no store",
+                hint="leave out store=, or send changes: forward=2 without direct=True",
             )
         self._settings: dict[str, object] = {
             "forward": forward, "backward": backward, "direct": direct, "warmup": warmup, "renew": renew,
@@ -126,6 +137,7 @@ class QuantizedLink(dist.ProcessGroup):
         self._evaluating = False
         self._step = self._epoch = self._sends = 0
         self._epoch_ids: set[int] = set()
+        self._named: set[int] = set()
         self._ids: Ids | None = None
         self._offsets: dict[int, tuple[int, int]] = {}  # of the crops of this step
         self._carried: Counter[Route] = Counter()  # samples of this step, so far
@@ -163,7 +175,12 @@ class QuantizedLink(dist.ProcessGroup):
         self._flush()
         if self._store and not self._step:
             _logger.info("the link holds no messages: the first pass over the samples goes in full")
-        found = np.array([whole("the id of a sample", id_, _IDS, least=-(1 << 63)) for id_ in ids], np.int64)
+        if not isinstance(ids, Iterable):
+            raise UsageError(f"ids cannot be {ids!r}", hint="give one for each sample of the batch")
+        found = np.array([whole("the id of a sample", id_, _IDS, least=-(1 << 63)) for id_ in ids], object)
+        if (found >= 1 << 63).any():
+            raise UsageError(f"the id of a sample cannot be {found.max()}", hint="use ids below 2**63")
+        found = found.astype(np.int64)
         values, counts = np.unique(found, return_counts=True)
         if (counts > 1).any():
             raise UsageError(
@@ -176,12 +193,17 @@ class QuantizedLink(dist.ProcessGroup):
                     f"edge {edge} carried {carried} of the {len(self._ids)} samples of step {self._step}",
                     hint="name the samples of each batch, once",
                 )
+        self._epoch_ids |= self._passed()
         if not self._epoch_ids.isdisjoint(found.tolist()):
             self._epoch += 1
             self._epoch_ids.clear()
-        self._epoch_ids.update(found.tolist())
+        self._named = set(found.tolist())
         self._carried.clear()
         self._ids, self._step, self._sends = keys, self._step + 1, 0
+
+    def _passed(self) -> set[int]:
+        """Return the samples that were named last, unless the link has carried nothing since."""
+        return self._named if self._carried else set()
 
     def _view(self, ids: Ids, views: NDArray[np.int64]) -> Ids:
         """Note the offsets of crops; return the ids of messages, below 0 where samples are flipped."""
@@ -260,7 +282,7 @@ class QuantizedLink(dist.ProcessGroup):
             "step": self._step,
             "sends": self._sends,
             "epoch": self._epoch,
-            "epoch_ids": np.array(sorted(self._epoch_ids), np.int64),
+            "epoch_ids": np.array(sorted(self._epoch_ids | self._passed()), np.int64),
             "layouts": dict(self._layouts),
             "history": dict(self._history),
             "store": self._store.state_dict() if self._store else {},
@@ -272,7 +294,12 @@ class QuantizedLink(dist.ProcessGroup):
         Raises:
             UsageError: it is of a link of other settings.
         """
-        _compare(json.loads(cast("str", state["settings"])), self._settings, "the state that is loaded")
+        _compare(
+            json.loads(cast("str", state["settings"])),
+            self._settings,
+            "the state that is loaded",
+            "resume with the settings of the state, or without it: leave the link out of extra=",
+        )
         self._step, self._epoch = cast("int", state["step"]), cast("int", state["epoch"])
         self._sends = cast("int", state["sends"])
         self._epoch_ids = set(np.asarray(state["epoch_ids"]).tolist())
@@ -282,6 +309,40 @@ class QuantizedLink(dist.ProcessGroup):
         self._carried.clear()
         if self._store:
             self._store.load_state_dict(cast("dict[str, object]", state["store"]))
+
+    def align(self, repo: "Repository", branch: str) -> int | None:
+        """Move the branch of this rank back to the newest step of which all ranks have a commit.
+
+        Ranks that were killed may have ended at different commits. Call it on all ranks before
+        `Checkpointer.resume`. Commits that are left behind stay in the reflog.
+
+        Args:
+            repo: the repository of this rank.
+            branch: that its Checkpointer commits to.
+
+        Returns:
+            That step; None where no rank has a commit.
+
+        Raises:
+            UsageError: some ranks have commits, and no step is common to all.
+        """
+        is_there = any(one.name == branch for one in repo.branches())
+        commits = {one.step: one.id for one in repo.log(branch)} if is_there else {}
+        steps: list[set[int | None]] = [set() for _ in range(self.size())]
+        dist.all_gather_object(steps, {*commits}, group=self._inner)
+        common = [step for step in set.intersection(*steps) if step is not None]
+        if not common:
+            if any(steps):
+                raise UsageError(
+                    "the ranks have no commit of one step",
+                    hint=f"to begin anew, delete their branches: mvcs branch -D {branch}",
+                )
+            return None
+        newest = max(common)
+        if next(iter(commits)) != newest:
+            repo.create_branch(branch, commits[newest], force=True)
+            _logger.warning("'%s' is back at step %d, the newest that all ranks have", branch, newest)
+        return newest
 
     # What torch calls.
 
@@ -471,7 +532,8 @@ class QuantizedLink(dist.ProcessGroup):
             raise UsageError(
                 f"rank {src} sends other samples along edge {header.edge} at its step {header.step} than are "
                 f"named here at step {self._step}, or has sent others before",
-                hint=f"name the same samples in the same order on all ranks; {_RETURN}",
+                hint="steps are calls of link.samples: name the same samples in the same order on all ranks, in "
+                f"batches of one size (drop a smaller last one); {_RETURN}",
             )
         self._remember(route, header)
         quantizer = self._forward if route[1] else self._backward
@@ -558,8 +620,8 @@ class QuantizedLink(dist.ProcessGroup):
         start = self._carried[route]
         if start + count > len(named):
             raise UsageError(
-                f"edge {route[0]} would carry {start + count} samples at step {self._step}, and "
-                f"{len(named)} are named",
+                f"edge {route[0]} would carry {start + count} samples since link.samples() was called, which "
+                f"named {len(named)}",
                 hint=_IDS,
             )
         self._carried[route] += count
@@ -697,7 +759,8 @@ class QuantizedLink(dist.ProcessGroup):
             self._sent.clear()
             raise StorageError(
                 f"rank {dist.get_global_rank(self, rank)} is gone, or did not answer in time: {error}",
-                hint="start all ranks again, each from its newest commit",
+                hint="if it printed an error, mend that; then start all ranks again from commits of one "
+                "step: link.align(repo, branch) finds the newest",
             ) from error
 
 
@@ -748,13 +811,18 @@ for _name in (
     setattr(QuantizedLink, _name, _inside(_name))
 
 
-def _compare(theirs: Mapping[str, object], ours: Mapping[str, object], whose: str) -> None:
+def _compare(
+    theirs: Mapping[str, object],
+    ours: Mapping[str, object],
+    whose: str,
+    hint: str = "give all ranks the same settings",
+) -> None:
     """Refuse settings that differ."""
     for name in sorted({*theirs, *ours}):
         if theirs.get(name) != ours.get(name):
             raise UsageError(
                 f"{whose} has {name}={theirs.get(name)!r}, and this link {name}={ours.get(name)!r}",
-                hint="give all ranks the same settings",
+                hint=hint,
             )
 
 

@@ -204,7 +204,7 @@ def other_shape(rank: int, _folder: Path) -> None:
         (
             other_commits_of_one_step,
             1,
-            "hint: name the same samples in the same order on all ranks; resume all",
+            "resume all from commits of one step (link.align(repo, branch) finds it)",
         ),
         (not_finite, 0, "the activation of edge 0 is not finite at sample 12, step 1"),
         (a_flipped_bit, 1, "CorruptionError: the payload of edge 0 at step 0 is damaged"),

@@ -320,3 +320,50 @@ def test_tensors_without_values_pass(
     forked: ForkServerContext, tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
     assert run(forked, tmp_path, 2, sent_directly, torch.empty(shape), 1)[1].shape == (1, *shape)
+
+
+def aligned(rank: int, folder: Path, steps: list[list[int]]) -> Any:
+    """Commit steps on a branch of each rank, and return where aligning them leaves it."""
+    branch, weights = f"stage-{rank}", {"w": torch.zeros(4)}
+    link = QuantizedLink(forward=None, backward=None)
+    with Repository.init(folder / f"{rank}") as repo:
+        for step in steps[rank]:
+            repo.commit({"model": weights}, branch=branch, step=step)
+        found = link.align(repo, branch)
+        return found, [one.step for one in repo.log(branch)] if steps[rank] else []
+
+
+@pytest.mark.parametrize(
+    ("steps", "left"),
+    [
+        ([[2, 5, 8], [2, 5]], [(5, [5, 2]), (5, [5, 2])]),
+        ([[2, 5], [2, 5]], [(5, [5, 2]), (5, [5, 2])]),
+        ([[], []], [(None, []), (None, [])]),
+    ],
+)
+def test_ranks_go_back_to_the_newest_step_that_all_have(
+    forked: ForkServerContext, tmp_path: Path, steps: list[list[int]], left: Any
+) -> None:
+    assert run(forked, tmp_path / "ranks", 2, aligned, tmp_path, steps) == left
+
+
+def test_ranks_without_a_common_step_say_so(forked: ForkServerContext, tmp_path: Path) -> None:
+    said = run(forked, tmp_path / "ranks", 2, aligned, tmp_path, [[2], []])
+    assert all("the ranks have no commit of one step" in one for one in said)
+
+
+def named_twice(rank: int, folder: Path) -> list[object]:
+    link = QuantizedLink(forward=8, store=store_of(rank, folder))
+    for _ in range(3):
+        link.samples([1, 2])
+        link.samples([1, 2])
+        if rank == 0:
+            dist.send(torch.ones(2, 8), 1, group=link)
+        else:
+            dist.recv(torch.ones(2, 8), 0, group=link)
+    dist.barrier()
+    return [line["epoch"] for line in link.report()]
+
+
+def test_samples_named_twice_before_a_step_count_once(forked: ForkServerContext, tmp_path: Path) -> None:
+    assert run(forked, tmp_path, 2, named_twice, tmp_path) == [[0, 1, 2], [0, 1, 2]]
