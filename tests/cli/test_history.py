@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 
+from mvcs import Repository
 from mvcs.config import DEFAULTS
 
 
@@ -60,6 +61,12 @@ def test_log_of_an_empty_repository(mvcs):
     assert "no commit yet" in mvcs("log").err
     assert mvcs.json("log") == mvcs.json("log", "--all") == []
     assert "HEAD has no commit yet" in mvcs("log", "HEAD", code=3).err
+
+
+def test_log_of_a_branch_without_commits_names_the_others(mvcs):
+    with Repository.open(mvcs.folder) as repo:
+        repo.commit({"model": torch.zeros(4)}, branch="stage-0")
+    assert "'mvcs log --all' lists those of other branches" in mvcs("log").err
 
 
 def test_show_breaks_bytes_down_by_class(history):

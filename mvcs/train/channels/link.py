@@ -532,8 +532,8 @@ class QuantizedLink(dist.ProcessGroup):
             raise UsageError(
                 f"rank {src} sends other samples along edge {header.edge} at its step {header.step} than are "
                 f"named here at step {self._step}, or has sent others before",
-                hint="steps are calls of link.samples: name the same samples in the same order on all ranks, in "
-                f"batches of one size (drop a smaller last one); {_RETURN}",
+                hint="steps are calls of link.samples: name the same samples in the same order on all ranks, "
+                f"in batches of one size (drop a smaller last one); {_RETURN}",
             )
         self._remember(route, header)
         quantizer = self._forward if route[1] else self._backward
