@@ -5,10 +5,16 @@ import re
 from collections.abc import Iterator
 
 import mvcs
+from mvcs.channels import MessageStore, Quantizer, Residuals
+from mvcs.train.channels import ErrorFeedback, QuantizedAdam, QuantizedGradients, QuantizedLink
 
 MARK = "<!-- from here on: written by `pytest tests/cli --regenerate` from docstrings -->"
 _SECTIONS = ("Args:", "Attributes:", "Returns:", "Yields:", "Raises:")
 _ITEM = re.compile(r"    (\*{0,2}\w+): (.*)")
+_CHANNELS = {
+    QuantizedLink: "link", MessageStore: "store", QuantizedGradients: "gradients", QuantizedAdam: "optimizer",
+    ErrorFeedback: "feedback", Residuals: "residuals", Quantizer: "quantizer",
+}  # fmt: skip
 _SHOWN = (type(None), bool, int, float, str, tuple)
 
 
@@ -18,12 +24,14 @@ def sections() -> str:
     parts = ["## Open", _entry("mvcs.open_or_init", mvcs.open_or_init), *_class(mvcs.Repository, "repo")]
     parts += [_entry(f"mvcs.{name}", getattr(mvcs, name), "## ") for name in ("CommitInfo", "Restored")]
     parts += _class(mvcs.Checkpointer, "checkpointer")
+    parts += [part for kind, name in _CHANNELS.items() for part in _class(kind, name)]
     parts += ["## Errors", *(_error(getattr(mvcs, name)) for name in sorted(errors, key=_order))]
     return "\n\n".join(parts) + "\n"
 
 
 def _class(kind: type, name: str) -> list[str]:
-    made = _entry(f"mvcs.{kind.__name__}", kind, "## ", signed=kind is not mvcs.Repository)
+    door = "mvcs" if hasattr(mvcs, kind.__name__) else kind.__module__.rpartition(".")[0]
+    made = _entry(f"{door}.{kind.__name__}", kind, "## ", signed=kind is not mvcs.Repository)
     return [made, *(_entry(_from(name, method), found) for method, found in _public(kind))]
 
 
@@ -32,9 +40,13 @@ def _from(name: str, method: str) -> str:
 
 
 def _public(kind: type) -> Iterator[tuple[str, object]]:
-    """Yield methods and properties: those of a class before those of the classes it is made of."""
-    met = set()
-    for base in kind.__mro__[:-1]:
+    """Yield methods and properties: those of a class before those of the classes it is made of.
+
+    What takes the place of another package's, such as torch's, is not there for users.
+    """
+    own = [base for base in kind.__mro__ if base.__module__.split(".")[0] == "mvcs"]
+    met = {name for base in kind.__mro__[:-1] if base not in own for name in dir(base)}
+    for base in own:
         for name, found in vars(base).items():
             if name.startswith("_") or name in met or not inspect.getdoc(found):
                 continue
