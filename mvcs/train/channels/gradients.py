@@ -26,8 +26,8 @@ Rows = NDArray[np.float32]
 """The runs of a parameter, [runs, values]; zeros behind the last value."""
 _RUN = 512
 _EXACT = 32  # bits
-_FLAG = 4  # bytes before a message: which gradient of the bucket is not finite, or -1
-_WORKER, _SERVER = "worker_error", "server_error"
+_ZERO, _USED, _BROKEN = range(3)  # a byte for each parameter before a message: what its gradient is
+_WORKER, _SERVER, _SERVED = "worker_error", "server_error", "served"
 
 
 class QuantizedGradients:
@@ -37,7 +37,7 @@ class QuantizedGradients:
         ddp.register_comm_hook(state, QuantizedGradients.hook)
 
     All replicas get the same bits, and in `Checkpointer(extra=...)` so does a resumed run. The state is
-    that of this rank.
+    that of this rank. A parameter whose gradient is 0 on all ranks gets 0, and its errors stay.
 
     Args:
         bits: 1 to 8 for a value, and 16 more for each run of 512 values or fewer.
@@ -49,7 +49,7 @@ class QuantizedGradients:
 
     Raises:
         UsageError: `bits` is out of range. While training: a gradient is not finite, on any rank; ranks have
-            other settings; errors that were loaded do not fit.
+            other settings; errors that were loaded are of another number of ranks or another rank.
         StorageError: a rank is gone.
         CorruptionError: a message is not what was sent.
     """
@@ -59,23 +59,27 @@ class QuantizedGradients:
     ) -> None:
         names = {} if model is None else {one: name for name, one in model.named_parameters()}
         self._average = _Average(bits, names, group)
-        self._errors: dict[str, dict[str, Tensor]] = defaultdict(dict)
+        self._errors: dict[str, dict[str, Any]] = defaultdict(dict)
 
     def hook(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
         """Average a bucket of gradients, beside the rest of the backward pass."""
         errors = [self._errors[self._average.name(one)] for one in bucket.parameters()]
-        return self._average.start(bucket, errors)
+        return self._average.start(bucket, _used(bucket), errors)
 
     @property
     def sent(self) -> int:
         """Bytes sent to other ranks so far."""
         return self._average.sent
 
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        """Return what quantizing lost and the next messages add: float32 tensors by name of parameter."""
+    def state_dict(self) -> dict[str, dict[str, Any]]:
+        """Return what quantizing lost and the next messages add, by name of parameter.
+
+        That is the float32 tensors "worker_error" and "server_error", [runs, values], and with "served" the
+        number of ranks and the runs that this one serves: [ranks, start, stop].
+        """
         return {name: dict(one) for name, one in self._errors.items()}
 
-    def load_state_dict(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+    def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         """Load what `state_dict` returned on the same rank."""
         self._errors = defaultdict(dict, {name: dict(one) for name, one in state.items()})
 
@@ -88,7 +92,8 @@ class QuantizedAdam(torch.optim.Optimizer):
 
     For `warmup` steps gradients are averaged exactly, as float32. Then each replica sends `beta1 * m + (1 -
     beta1) * g`, quantized; the mean is the new `m`, and stands in `.grad`. So gradients are scaled or clipped
-    before, in the loss. A second moment of 0 is frozen as the mean of its tensor (ours).
+    before, in the loss. There is one backward pass a step; others accumulate under `ddp.no_sync()`, and
+    `ddp.join()` is not supported. A second moment of 0 is frozen as the mean of its tensor (ours).
 
     Args:
         params: float32 parameters, with or without names.
@@ -106,7 +111,7 @@ class QuantizedAdam(torch.optim.Optimizer):
     Raises:
         UsageError: a setting is out of range, or a parameter is not float32. While training: as for
             `QuantizedGradients`; `.grad` was changed after it was averaged, or averaged twice without a
-            step; a parameter had no gradient in the warm-up.
+            step; a parameter had no gradient in the warm-up, or is not in `params`.
     """
 
     def __init__(
@@ -145,26 +150,37 @@ class QuantizedAdam(torch.optim.Optimizer):
 
     def hook(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
         """Average a bucket of gradients exactly, or of first moments in few bits."""
-        settings = (self._warmup, self.param_groups[0]["step"])
-        if not self._frozen:
-            return self._average.start(bucket, None, settings)
+        settings, used = (self._warmup, self.param_groups[0]["step"]), _used(bucket)
         parameters, gradients = bucket.parameters(), bucket.gradients()
+        for one in parameters:
+            if one not in self._names:
+                raise UsageError(
+                    f"QuantizedAdam was not given the parameter of the shape {tuple(one.shape)}",
+                    hint="give it all parameters of the DDP model, 'ddp.named_parameters()'",
+                )
         if not self._averaged.isdisjoint(parameters):
             raise UsageError(
                 "gradients were averaged twice without a step",
-                hint="accumulate them under 'ddp.no_sync()'",
+                hint="accumulate them under 'ddp.no_sync()'; QuantizedAdam does not work within 'ddp.join()'",
+            )
+        if not self._frozen:
+            return self._average.start(
+                bucket, used, None, settings, lambda _used: self._averaged.update(parameters)
             )
         betas = {one: group["betas"][0] for group in self.param_groups for one in group["params"]}
         moments = [self._moments(parameter) for parameter in parameters]
         for parameter, gradient, own in zip(parameters, gradients, moments, strict=True):
             gradient.mul_(1 - betas[parameter]).add_(own["exp_avg"], alpha=betas[parameter])
 
-        def keep() -> None:
-            for gradient, own in zip(gradients, moments, strict=True):
-                own["exp_avg"].copy_(gradient)
-            self._averaged.update(parameters)
+        def keep(used: Sequence[bool]) -> None:
+            for parameter, gradient, own, one in zip(parameters, gradients, moments, used, strict=True):
+                if one:
+                    own["exp_avg"].copy_(gradient)
+                    self._averaged.add(parameter)
+                else:  # `step` decides: there may be no gradient at all
+                    gradient.zero_()
 
-        return self._average.start(bucket, moments, settings, keep)
+        return self._average.start(bucket, used, moments, settings, keep)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
@@ -183,7 +199,7 @@ class QuantizedAdam(torch.optim.Optimizer):
     def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         (first, second), step, moments = group["betas"], group["step"] + 1, self._moments(parameter)
         mean, square = moments["exp_avg"], moments["exp_avg_sq"]
-        if parameter not in self._averaged:
+        if step <= self._warmup or parameter not in self._averaged:
             mean.lerp_(gradient, 1 - first)
         elif not torch.equal(gradient, mean):
             raise UsageError(
@@ -206,7 +222,7 @@ class QuantizedAdam(torch.optim.Optimizer):
         if self._frozen and not moments["exp_avg_sq"].any():
             raise UsageError(
                 f"all gradients of '{self._names[parameter]}' in the warm-up of {self._warmup} steps were 0",
-                hint="give a longer warm-up, or leave the parameter out",
+                hint="give a longer warm-up, or freeze the parameter: 'requires_grad_(False)'",
             )
         return moments
 
@@ -235,17 +251,20 @@ class _Average:
     def start(
         self,
         bucket: dist.GradBucket,  # type: ignore[name-defined]
-        errors: Sequence[dict[str, Tensor]] | None,
+        used: Tensor,
+        errors: Sequence[dict[str, Any]] | None,
         settings: Sequence[int] = (),
-        then: Callable[[], None] = lambda: None,
+        then: Callable[[Sequence[bool]], None] = lambda _used: None,
     ) -> torch.futures.Future[Tensor]:
         """Average a bucket; with the last one of an iteration, wait for all and raise what failed.
 
         Args:
             bucket: of gradients; the mean is written into its buffer.
-            errors: the entries "worker_error" and "server_error" of each parameter; None averages exactly.
+            used: [parameters] whether a gradient has a value other than 0 on this rank. torch leaves one
+                alone that no rank used, and what would be sent were lost: so its errors are kept.
+            errors: the entries that `state_dict` describes, of each parameter; None averages exactly.
             settings: have to be the same on all ranks when the first bucket is averaged.
-            then: is called when the buffer has the mean.
+            then: is called when the buffer has the mean, with what any rank used.
         """
         done: torch.futures.Future[Tensor] = torch.futures.Future()
         if dist.get_world_size(self._given) > 1 and self._group is None:
@@ -257,9 +276,7 @@ class _Average:
             try:
                 for one in before:  # ranks that failed send no more buckets
                     one.result()
-                if self._group is not None:
-                    self._exchange(self._group, bucket.buffer(), bucket.parameters(), errors)
-                then()
+                then(self._exchange(bucket, used.tolist(), errors))
             finally:
                 done.set_result(bucket.buffer())
 
@@ -287,55 +304,94 @@ class _Average:
 
     def _exchange(
         self,
-        group: dist.ProcessGroup,
-        buffer: Tensor,
-        parameters: Sequence[Tensor],
-        errors: Sequence[dict[str, Tensor]] | None,
-    ) -> None:
-        """Write the mean of all ranks into a flat buffer of gradients."""
-        rank, world, bits = dist.get_rank(group), dist.get_world_size(group), self._bits
-        rows = [_rows(part) for part in torch.split(buffer, [one.numel() for one in parameters])]
-        broken = next((place for place, one in enumerate(rows) if not np.isfinite(one).all()), -1)
-        if broken >= 0:
-            rows = [np.zeros_like(one) for one in rows]
+        bucket: dist.GradBucket,  # type: ignore[name-defined]
+        used: Sequence[bool],
+        errors: Sequence[dict[str, Any]] | None,
+    ) -> Sequence[bool]:
+        """Write the mean of all ranks into the bucket, and return which gradients any rank used."""
+        rank, world, bits = dist.get_rank(self._given), dist.get_world_size(self._given), self._bits
+        buffer, parameters = bucket.buffer(), bucket.parameters()
         if errors is None:
             bits, errors = _EXACT, [{} for _ in parameters]
+        shares = self._shares(parameters, world)
+        mine = shares[rank]
+        self._check(errors, parameters, world, mine)
+        if self._group is None:
+            return used
+        rows = [_rows(part) for part in torch.split(buffer, [one.numel() for one in parameters])]
         for one, error, parameter in zip(rows, errors, parameters, strict=True):
             self._feed_back(one, error.get(_WORKER), parameter)
-        shares = self._shares(rows, parameters, world)
+        states = _states(used, enumerate(rows))
         restored, messages = [np.empty_like(one) for one in rows], []
         for share in shares:
             payload, found = _encode([rows[place][runs] for place, runs in share], bits)
-            messages.append(broken.to_bytes(_FLAG, "little", signed=True) + payload)
+            messages.append(states + payload)
             for (place, runs), one in zip(share, found, strict=True):
                 restored[place][runs] = one
-        mine = shares[rank]
         means = [np.zeros_like(rows[place][runs]) for place, runs in mine]
-        for sender, message in enumerate(self._swap(group, messages, [len(messages[rank])] * world)):
-            flag = int.from_bytes(message[:_FLAG], "little", signed=True)
-            if flag >= 0:
-                raise UsageError(
-                    f"the gradient of '{self._names[parameters[flag]]}' is not finite on rank"
-                    f" {dist.get_global_rank(group, sender)}",
-                    hint="nothing was averaged; lower the learning rate, or look at that rank's batch",
-                )
-            for mean, one in zip(means, _decode(message[_FLAG:], means, bits), strict=True):
+        size = len(parameters)
+        gathered = self._swap(self._group, messages, [len(messages[rank])] * world)
+        self._refuse("gradient", gathered, parameters)
+        used = [any(one[place] for one in gathered) for place in range(size)]
+        for message in gathered:
+            for mean, one in zip(means, _decode(message[size:], means, bits), strict=True):
                 np.add(mean, one, out=mean)
         for mean, (place, _) in zip(means, mine, strict=True):
             np.divide(mean, world, out=mean)
-            self._feed_back(mean, errors[place].get(_SERVER), parameters[place])
+            if not used[place]:
+                mean[:] = 0
+            else:
+                self._feed_back(mean, errors[place].get(_SERVER), parameters[place])
+        states = _states(used, ((place, mean) for mean, (place, _) in zip(means, mine, strict=True)))
         payload, found = _encode(means, bits)
-        gathered = self._swap(group, [payload] * world, [len(one) - _FLAG for one in messages])
-        for one, near, error in zip(rows, restored, errors, strict=True):
-            error[_WORKER] = torch.from_numpy(one - near)
+        gathered = self._swap(self._group, [states + payload] * world, [len(one) for one in messages])
+        self._refuse("mean gradient", gathered, parameters)
+        for place, error in enumerate(errors):
+            if used[place]:
+                error[_WORKER] = torch.from_numpy(rows[place] - restored[place])
         for mean, near, (place, _) in zip(means, found, mine, strict=True):
-            errors[place][_SERVER] = torch.from_numpy(mean - near)
-        for share, payload in zip(shares, gathered, strict=True):
+            if used[place]:
+                errors[place][_SERVER] = torch.from_numpy(mean - near)
+        for share, message in zip(shares, gathered, strict=True):
             like = [restored[place][runs] for place, runs in share]
-            for old, new in zip(like, _decode(payload, like, bits), strict=True):
+            for old, new in zip(like, _decode(message[size:], like, bits), strict=True):
                 old[:] = new
         flat = [one.ravel()[: parameter.numel()] for one, parameter in zip(restored, parameters, strict=True)]
-        buffer.copy_(torch.from_numpy(np.concatenate(flat)))
+        largest = torch.finfo(buffer.dtype).max  # a scale is rounded up, in float16 to infinity
+        buffer.copy_(torch.from_numpy(np.concatenate(flat)).clamp_(-largest, largest))
+        return used
+
+    def _check(
+        self,
+        errors: Sequence[dict[str, Any]],
+        parameters: Sequence[Tensor],
+        world: int,
+        mine: Sequence[tuple[int, slice]],
+    ) -> None:
+        """Refuse errors of another number of ranks or of another rank."""
+        served = dict(mine)
+        for place, (error, parameter) in enumerate(zip(errors, parameters, strict=True)):
+            runs = served.get(place, slice(0, 0))
+            wanted = [world, runs.start, runs.stop]
+            if _WORKER in error and error.get(_SERVED) != wanted:
+                raise UsageError(
+                    f"the errors of '{self._names[parameter]}' are not of this rank: [ranks, start, stop] is"
+                    f" {error.get(_SERVED)} there, and {wanted} here",
+                    hint="continue with as many ranks, each with its own state, or without the errors",
+                )
+            error[_SERVED] = wanted
+
+    def _refuse(self, what: str, messages: Sequence[bytes], parameters: Sequence[Tensor]) -> None:
+        """Raise if a rank says that a gradient is not finite."""
+        for sender, message in enumerate(messages):
+            place = message[: len(parameters)].find(_BROKEN)
+            if place >= 0:
+                raise UsageError(
+                    f"the {what} of '{self._names[parameters[place]]}' is not finite on rank"
+                    f" {dist.get_global_rank(cast('dist.ProcessGroup', self._group), sender)}",
+                    hint="resume from the last commit, since errors of other parameters may have changed;"
+                    " lower the learning rate, or look at that rank's batch",
+                )
 
     def _feed_back(self, rows: Rows, error: Tensor | None, parameter: Tensor) -> None:
         """Add what an earlier message lost."""
@@ -349,13 +405,12 @@ class _Average:
             )
         np.add(rows, error.cpu().numpy(), out=rows)
 
-    def _shares(
-        self, rows: Sequence[Rows], parameters: Sequence[Tensor], world: int
-    ) -> list[list[tuple[int, slice]]]:
+    def _shares(self, parameters: Sequence[Tensor], world: int) -> list[list[tuple[int, slice]]]:
         """Return the runs that each rank serves: parameters by place, those of one width together."""
         shares: list[list[tuple[int, slice]]] = [[] for _ in range(world)]
-        for place in sorted(range(len(rows)), key=lambda place: rows[place].shape[1]):
-            cuts = [len(rows[place]) * part // world for part in range(world + 1)]
+        shapes = [_shape(one.numel()) for one in parameters]
+        for place in sorted(range(len(shapes)), key=lambda place: shapes[place][1]):
+            cuts = [shapes[place][0] * part // world for part in range(world + 1)]
             for part, (start, stop) in enumerate(pairwise(cuts)):
                 if start < stop:  # the number spreads parameters of few runs
                     rank = (part + self._numbers[parameters[place]]) % world
@@ -389,10 +444,29 @@ class _Average:
         return [one[HEADER_BYTES:] for one in found]
 
 
+def _used(bucket: dist.GradBucket) -> Tensor:  # type: ignore[name-defined]
+    return torch.stack([one.any() for one in bucket.gradients()])
+
+
+def _states(used: Sequence[bool], parts: Iterable[tuple[int, Rows]]) -> bytes:
+    """Return the byte of each parameter; runs that are not finite become zeros."""
+    states = bytearray(_USED if one else _ZERO for one in used)
+    for place, rows in parts:
+        if not np.isfinite(rows).all():
+            states[place] = _BROKEN
+            rows[:] = 0
+    return bytes(states)
+
+
+def _shape(values: int) -> tuple[int, int]:
+    """Return the number of runs and their one width, at most 512."""
+    runs = -(-values // _RUN)
+    return runs, -(-values // max(runs, 1))
+
+
 def _rows(flat: Tensor) -> Rows:
-    """Copy values into runs of one width, at most 512; behind the last value there may be zeros."""
-    runs = -(-flat.numel() // _RUN)
-    width = -(-flat.numel() // max(runs, 1))
+    """Copy values into runs; behind the last value there may be zeros."""
+    runs, width = _shape(flat.numel())
     rows = np.zeros(runs * width, np.float32)
     rows[: flat.numel()] = flat.detach().to("cpu", torch.float32).numpy()
     return rows.reshape(runs, width)

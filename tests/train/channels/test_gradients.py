@@ -117,6 +117,106 @@ def test_bytes_are_those_of_the_bits(forked, tmp_path):
     assert gradient.numel() // 2 < sent[0] == sent[1] < 1.01 * gradient.numel() // 2
 
 
+class Branches(nn.Module):
+    """Two parameters with given gradients; the second is used where it gets one."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.zeros(600)), nn.Parameter(torch.zeros(600))
+
+    def forward(self, given, used):
+        return (self.a * given).sum() + ((self.b * given).sum() if used else 0)
+
+
+def with_unused(rank, used, warmup=None, set_to_none=True):
+    """Sums of what the second parameter should have got and got, errors included, and its first moments."""
+    model = DistributedDataParallel(Branches(), find_unused_parameters=True)
+    state = QuantizedGradients(2, model)
+    if warmup is not None:
+        state = QuantizedAdam(model.named_parameters(), warmup=warmup)
+    model.register_comm_hook(state, type(state).hook)
+    wanted, got, moments = torch.zeros(600), torch.zeros(600), []
+    for step, one in enumerate(used):
+        model.zero_grad(set_to_none=set_to_none)
+        given = [
+            torch.randn(600, generator=torch.Generator().manual_seed(9 * step + each)) for each in range(2)
+        ]
+        model(given[rank], one).backward()
+        gradient = model.module.b.grad
+        got += 0 if gradient is None else gradient
+        wanted += sum(given) / 2 if one else 0
+        if warmup is not None:
+            state.step()
+            moments.append(state.state[model.module.b]["exp_avg"].clone())
+    if warmup is None:
+        kept = state.state_dict()["module.b"]
+        errors = kept["worker_error"] / 2
+        errors[slice(*kept["served"][1:])] += kept["server_error"]
+        dist.all_reduce(errors)
+        got += errors.ravel()
+    return wanted, got, moments
+
+
+def test_errors_of_a_parameter_that_no_rank_used_are_kept(forked, tmp_path):
+    for wanted, got, _ in run(forked, tmp_path, 2, with_unused, [True, False] * 4):
+        assert torch.allclose(wanted, got, atol=1e-4)
+
+
+def test_the_first_moment_of_a_parameter_that_no_rank_used_is_kept(forked, tmp_path):
+    for _, _, moments in run(forked, tmp_path, 2, with_unused, [True, True, True, False, True], 2):
+        assert torch.equal(moments[3], moments[2])
+        assert not torch.equal(moments[4], moments[3])
+
+
+def test_a_gradient_of_zeros_lets_the_first_moment_decay(forked, tmp_path):
+    for _, _, moments in run(forked, tmp_path, 2, with_unused, [True, True, True, False, True], 2, False):
+        assert torch.allclose(moments[3], 0.9 * moments[2])
+
+
+def largest(_rank, value, dtype):
+    """What a gradient of `value` on all ranks comes to."""
+    model = DistributedDataParallel(nn.Linear(4, 1, bias=False).to(dtype))
+    state = QuantizedGradients(8, model)
+    model.register_comm_hook(state, QuantizedGradients.hook)
+    (model(torch.ones(1, 4, dtype=dtype)) * value).sum().backward()
+    return model.module.weight.grad.tolist()
+
+
+def test_the_largest_float16_stays_finite(forked, tmp_path):
+    for found in run(forked, tmp_path, 2, largest, -65500.0, torch.float16):
+        assert found == [[-65504.0] * 4]
+
+
+def test_a_sum_that_overflows_is_named_on_all_ranks(forked, tmp_path):
+    for told in run(forked, tmp_path, 2, largest, 2.5e38, torch.float32):
+        assert told.startswith("UsageError: the mean gradient of 'module.weight' is not finite on rank ")
+
+
+def in_part(_rank):
+    model = DistributedDataParallel(nn.Linear(8, 3))
+    optimizer = QuantizedAdam([("weight", model.module.weight)], warmup=1)
+    model.register_comm_hook(optimizer, QuantizedAdam.hook)
+    model(torch.ones(1, 8)).sum().backward()
+
+
+def test_a_parameter_that_the_optimizer_has_not_is_refused(forked, tmp_path):
+    for told in run(forked, tmp_path, 2, in_part):
+        assert told.startswith("UsageError: QuantizedAdam was not given the parameter of the shape (3,)")
+
+
+def ended_first(rank, warmup):
+    replica = Replica(warmup=warmup)
+    with replica.model.join():
+        for step in range(2 + 2 * rank):
+            replica.step(step)
+
+
+@pytest.mark.parametrize("warmup", [1, 3])
+def test_join_is_named_where_a_rank_ends_first(forked, tmp_path, warmup):
+    first, _ = run(forked, tmp_path, 2, ended_first, warmup)
+    assert "QuantizedAdam does not work within 'ddp.join()'" in first
+
+
 def broken(rank, bad):
     replica = Replica()
     replica.step(0)
@@ -213,9 +313,9 @@ def test_a_resumed_run_continues_with_the_same_bits(forked, tmp_path, warmup):
     assert [bits for bits, _ in found] == [bits for bits, _, _ in through]
 
 
-def other_world(_rank, state):
+def other_world(rank, states):
     replica = Replica()
-    replica.state.load_state_dict(state)
+    replica.state.load_state_dict(states[rank % len(states)])
     replica.step(0)
 
 
@@ -225,10 +325,17 @@ def state_of(_rank):
     return replica.state.state_dict()
 
 
-def test_errors_of_another_number_of_ranks_are_refused(forked, tmp_path):
-    state = run(forked, tmp_path, 2, state_of)[0]
-    for told in run(forked, tmp_path, 3, other_world, state):
-        assert "has the shape" in told or "is gone" in told
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1)])
+def test_errors_of_another_number_of_ranks_are_refused(forked, tmp_path, before, after):
+    states = run(forked, tmp_path, before, state_of)
+    for told in run(forked, tmp_path, after, other_world, states):
+        assert f"[ranks, start, stop] is [{before}, " in told
+
+
+def test_errors_of_another_rank_are_refused(forked, tmp_path):
+    states = run(forked, tmp_path, 2, state_of)
+    for told in run(forked, tmp_path, 2, other_world, states[::-1]):
+        assert "[ranks, start, stop] is [2, " in told
 
 
 def beside_adam(_rank, warmup, bits, steps):
