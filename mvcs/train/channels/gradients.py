@@ -92,8 +92,8 @@ class QuantizedAdam(torch.optim.Optimizer):
 
     For `warmup` steps gradients are averaged exactly, as float32. Then each replica sends `beta1 * m + (1 -
     beta1) * g`, quantized; the mean is the new `m`, and stands in `.grad`. So gradients are scaled or clipped
-    before, in the loss. There is one backward pass a step; others accumulate under `ddp.no_sync()`, and
-    `ddp.join()` is not supported. A second moment of 0 is frozen as the mean of its tensor (ours).
+    before, in the loss. Several backward passes a step accumulate under `ddp.no_sync()`; `ddp.join()` is
+    not supported. A second moment of 0 is frozen as the mean of its tensor (ours).
 
     Args:
         params: float32 parameters, with or without names.
@@ -158,14 +158,12 @@ class QuantizedAdam(torch.optim.Optimizer):
                     f"QuantizedAdam was not given the parameter of the shape {tuple(one.shape)}",
                     hint="give it all parameters of the DDP model, 'ddp.named_parameters()'",
                 )
+        if not self._frozen:
+            return self._average.start(bucket, used, None, settings)
         if not self._averaged.isdisjoint(parameters):
             raise UsageError(
                 "gradients were averaged twice without a step",
                 hint="accumulate them under 'ddp.no_sync()'; QuantizedAdam does not work within 'ddp.join()'",
-            )
-        if not self._frozen:
-            return self._average.start(
-                bucket, used, None, settings, lambda _used: self._averaged.update(parameters)
             )
         betas = {one: group["betas"][0] for group in self.param_groups for one in group["params"]}
         moments = [self._moments(parameter) for parameter in parameters]
@@ -199,7 +197,7 @@ class QuantizedAdam(torch.optim.Optimizer):
     def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         (first, second), step, moments = group["betas"], group["step"] + 1, self._moments(parameter)
         mean, square = moments["exp_avg"], moments["exp_avg_sq"]
-        if step <= self._warmup or parameter not in self._averaged:
+        if parameter not in self._averaged:
             mean.lerp_(gradient, 1 - first)
         elif not torch.equal(gradient, mean):
             raise UsageError(
