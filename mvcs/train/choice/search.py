@@ -117,15 +117,12 @@ class Steps:
     @cached_property
     def settled(self) -> Container[str]:
         """The layer types most of whose codes stay what they are as long as their step does."""
-        return {
-            kind
-            for kind in self.trial.parents
-            if kind in self.kinds and self._bits(kind) < self.settings.settled
-        }
-
-    def _bits(self, kind: str) -> float:
-        """Return what a weight of a layer type takes at the step that it begins with."""
-        return 8 * self.cost(kind, self.starts[kind], max(self.hystereses)).stored / self._count(kind)
+        hysteresis, found = max(self.hystereses), set()
+        for kind in self.kinds.keys() & self.trial.parents.keys():
+            weights = sum(element_count(leaf.shape) for leaf in self.kinds[kind])
+            if 8 * self.cost(kind, self.starts[kind], hysteresis).stored < self.settings.settled * weights:
+                found.add(kind)
+        return found
 
     @cached_property
     def coarsest(self) -> Mapping[str, int]:
@@ -145,9 +142,9 @@ class Steps:
         earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
         if earlier is None or not self.trial.parents:
             return (0.0,)
-        if earlier.drifts:
-            return tuple(dict.fromkeys((max(one for one in known if one <= most), 0.0)))
-        return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
+        most = most if earlier.drifts else min(most, UNPACED)
+        allowed = tuple(hysteresis for hysteresis in known if hysteresis <= most)
+        return tuple(dict.fromkeys((allowed[0], 0.0))) if earlier.drifts else allowed
 
     def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         """Return what a step means for a layer type."""
@@ -171,7 +168,10 @@ class Steps:
             return
         finest = {kind: max(step - self.settings.farthest, 0) for kind, step in self.starts.items()}
         found = dict[str, float]()
-        for kind in heapq.nlargest(self.settings.alone, self.kinds, key=self._count):
+        count = {
+            kind: sum(element_count(leaf.shape) for leaf in leaves) for kind, leaves in self.kinds.items()
+        }
+        for kind in heapq.nlargest(self.settings.alone, count, key=count.__getitem__):
             error = self.cost(kind, self.starts[kind], 0.0).error
             if is_spent():
                 return
@@ -185,13 +185,9 @@ class Steps:
             return
         known = {kind: max(one, least) for kind, one in found.items()}
         typical = math.exp(fmean(map(math.log, known.values())))
-        count = {kind: self._count(kind) for kind in self.kinds}
         # As before, an error of 1 stands for all weights becoming zero.
         unit = sum(known.get(kind, typical) * one for kind, one in count.items()) / sum(count.values())
         self.factors.update({kind: known.get(kind, typical) / unit for kind in count})
-
-    def _count(self, kind: str) -> int:
-        return sum(element_count(leaf.shape) for leaf in self.kinds[kind])
 
     @property
     def begins_frozen(self) -> bool:
@@ -667,13 +663,10 @@ class Chooser:
         """Search the steps of a part beside those that are chosen: of frozen weights where no others do."""
         tried: list[tuple[float, Verdict]] = []
 
-        def alone(point: LatticeChoice, *, whole: bool = False) -> Verdict:
-            weights = part.weights(chosen.trial.values(chosen.with_point(point)), chosen.model)
-            return part.evaluator.judge(step, weights, baseline, whole=whole)
-
         def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+            weights = part.weights(chosen.trial.values(chosen.with_point(point)), chosen.model)
             # There is no time for a verdict that would have to be confirmed.
-            verdict = alone(point, whole=whole or self._is_last)
+            verdict = part.evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
             tried.append((error_of(space, point), verdict))
             if not self._finer and _is_floor(tried, self._numbers.errors):
                 self._finer = True
@@ -689,9 +682,14 @@ class Chooser:
 
         trial, began, spared = chosen.trial, perf_counter(), self._numbers.spared * epsilon
         space = Steps(trial, self._numbers, part.frozen, within=part.tensors, hysteresis=chosen.hysteresis)
-        if self._searches[part.name].most >= self._numbers.enough and not self._is_last:
-            space.weigh(alone, self._budget(began, baseline))
         thorough = trial.parents.keys().isdisjoint(space.kinds)
+        if thorough and self._searches[part.name].most >= self._numbers.enough and not self._is_last:
+
+            def alone(point: LatticeChoice) -> Verdict:
+                weights = part.weights(trial.values(chosen.with_point(point)), chosen.model)
+                return part.evaluator.judge(step, weights, baseline)
+
+            space.weigh(alone, self._budget(began, baseline))
         last = Attempt(replace(space, holds=False), judge, epsilon, thorough)
         if space.begins_frozen:
             first = Attempt(space, spare, spared, thorough=True)
