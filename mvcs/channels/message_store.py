@@ -309,7 +309,8 @@ class MessageStore:
         """Return a slot [n, bytes] of each message [n, groups, width]: its scales, then its codes."""
         count, groups, width = values.shape
         if self._quantizer is None:
-            return np.ascontiguousarray(_finite(values)).reshape(count, -1).view(np.uint8)
+            # A copy: what waits to be written must not change with the caller's values.
+            return np.array(_finite(values), order="C").reshape(count, -1).view(np.uint8)
         payload, _ = self._quantizer.encode(np.ascontiguousarray(values).reshape(count * groups, width))
         scales, codes = np.split(np.frombuffer(payload, np.uint8), [2 * count * groups])
         return np.concatenate([scales.reshape(count, -1), codes.reshape(count, -1)], axis=1)

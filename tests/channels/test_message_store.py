@@ -377,3 +377,13 @@ print(peak() - before, *(file.stat().st_size for file in pathlib.Path({str(tmp_p
     added, on_disk = map(int, found.stdout.split())
     assert on_disk > 18 * memory
     assert added < memory + 3 * batch * groups * width * 4 + 50_000_000
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_values_may_be_changed_as_soon_as_they_are_written(tmp_path: Path, bits: int) -> None:
+    store, values = MessageStore(tmp_path, memory=0, bits=bits), np.zeros((8, 4, 256), np.float32)
+    for number in range(50):
+        values[:] = number
+        store.write(0, range(8), values)
+        values[:] = -1
+        assert np.allclose(store.read(0, range(8)), number, rtol=1e-3)
