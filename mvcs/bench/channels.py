@@ -224,7 +224,7 @@ def run_channels(
         rates: of links that steps are timed over, such as 100mbit.
         out: the folder of the ledger.
         plan: how arms are trained.
-        progress: is told of every arm.
+        progress: shows how many arms are done.
 
     Raises:
         UsageError: there is no such arm or rate, the model has too few layers for so many stages, or pieces
