@@ -47,7 +47,8 @@ _FLOAT16_MOST = torch.finfo(torch.float16).max
 _HANDSHAKE = 4096  # bytes at most
 _BOUND = sqrt(0.5)  # of c_Q, in theorem 3.1
 _RETURN = (
-    "resume all from commits of one step (link.align(repo, branch) finds it), or begin without stores on all"
+    "resume all from commits of one step (link.align(repo, branch) finds it), or begin with empty stores on "
+    "all"
 )
 _IDS = (
     "return the index from the dataset beside its item, and call link.samples(ids) before schedule.step; "
@@ -177,10 +178,10 @@ class QuantizedLink(dist.ProcessGroup):
             _logger.info("the link holds no messages: the first pass over the samples goes in full")
         if not isinstance(ids, Iterable):
             raise UsageError(f"ids cannot be {ids!r}", hint="give one for each sample of the batch")
-        found = np.array([whole("the id of a sample", id_, _IDS, least=-(1 << 63)) for id_ in ids], object)
-        if (found >= 1 << 63).any():
-            raise UsageError(f"the id of a sample cannot be {found.max()}", hint="use ids below 2**63")
-        found = found.astype(np.int64)
+        numbers = [whole("the id of a sample", id_, _IDS, least=-(1 << 63)) for id_ in ids]
+        if max(numbers, default=0) >= 1 << 63:
+            raise UsageError(f"the id of a sample cannot be {max(numbers)}", hint="use ids below 2**63")
+        found = np.array(numbers, np.int64)
         values, counts = np.unique(found, return_counts=True)
         if (counts > 1).any():
             raise UsageError(
