@@ -34,8 +34,11 @@ from mvcs.quantize import LatticeConfig, QuantizerConfig
 from mvcs.store import (
     UNREADABLE_ERRORS,
     CodingWorth,
+    LastEntry,
+    Manifest,
     ObjectStore,
     ObjectWriter,
+    Placement,
     RestoreLimits,
     WrittenCommit,
     pack_name,
@@ -66,16 +69,15 @@ class Layers:
         self.exact = None
         return ("there is no exact layer: that of the files kept is not stored (any more)",)
 
-    def finish(self, commit: Commit, tree: Tree, ancestors: Iterable[WrittenCommit]) -> tuple[ObjectId, str]:
-        """End both layers' packs; the pack that ends the value layer describes the commit.
+    def finish(self, commit: Commit, tree: Tree) -> tuple[WrittenCommit, Placement]:
+        """Write the last packs of both layers, the commit itself in that of the value layer.
 
         Args:
             commit: what it says of itself.
             tree: what it holds.
-            ancestors: earlier commits that the pack describes as well.
 
         Returns:
-            the commit's id, and the name of that pack.
+            The commit, and where it lies.
         """
         exact_packs: tuple[str, ...] = ()
         if self.exact is not None:
@@ -86,8 +88,9 @@ class Layers:
         self.value.settle()
         exact_bytes = self.exact.stored_bytes if self.exact is not None else 0
         sizes = (tree.raw_bytes, self.value.stored_bytes, exact_bytes, self.value.depth)
-        pack = self.value.finish((WrittenCommit(identifier, content, "", *sizes, exact_packs), *ancestors))
-        return identifier, pack or ""
+        self.value.finish(LastEntry(sizes, exact_packs))
+        sizes = (tree.raw_bytes, self.value.stored_bytes, exact_bytes, self.value.depth)
+        return WrittenCommit(identifier, content, *sizes, exact_packs), self.value.placement
 
     def gather(self) -> None:
         """Store what waits for company: all that is leant on was looked at then."""
@@ -193,10 +196,19 @@ class Committer:
         position: BranchPosition,
         journal: Journal,
         kept: KeptFiles | None = None,
+        check: Callable[[WrittenCommit], None] = lambda _: None,
     ) -> MadeCommit:
         """Store everything a commit needs, beside the files that it keeps of its parent; no ref is touched.
 
         Nothing stays of a commit that is not made.
+
+        Args:
+            captured: what was handed over.
+            request: what the commit is to be.
+            position: where it goes.
+            journal: notes what is written.
+            kept: files of the parent that it keeps; None for none.
+            check: is told the commit before its manifest is written, and may refuse it.
 
         Raises:
             CorruptionError: a file cannot be kept, since the store has not all of it.
@@ -206,7 +218,7 @@ class Committer:
         try:
             for _ in range(ATTEMPTS):
                 with closing(self._writers.layers(request, journal, kept)) as layers:
-                    made = self._make(task, layers)
+                    made = self._make(task, layers, journal, check)
                 if made is not None:
                     break
                 self._delete(journal.packs)
@@ -218,7 +230,9 @@ class Committer:
         timings = _timings(time.perf_counter() - started, layers.write_seconds, task.pool.seconds)
         return replace(made, notes=(*request.notes, *made.notes, *damage.notes()), timings=timings)
 
-    def _make(self, task: Task, layers: Layers) -> MadeCommit | None:
+    def _make(
+        self, task: Task, layers: Layers, journal: Journal, check: Callable[[WrittenCommit], None]
+    ) -> MadeCommit | None:
         """Make a commit; None where damage was found that what is stored so far may refer to."""
         request, kept, damage = task.request, task.kept, Damage(self._store)
         self._know_only(revision for revision in (task.position.parent, kept and kept.parent) if revision)
@@ -240,8 +254,10 @@ class Committer:
         content = Content(tree_id, stored, kept.tree, kept.names) if kept else Content(tree_id, stored)
         parents = task.position.parents
         commit = described(content, request, parent.revision, parents, bounded)
-        identifier, pack = layers.finish(commit, tree, self._graph.copies(parents))
-        revision = self._learned(identifier, pack)
+        written, placement = layers.finish(commit, tree)
+        check(written)
+        journal.publishes()
+        revision = self._recorded(Manifest(written, placement, self._graph.ancestors(parents)))
         if isinstance(request.quantizer, LatticeConfig):
             self._weight_history.keep(revision, keeper.anatomy)
         notes = *notes, *resting_notes(parent.revision, parent.behind or parent.tree, tree, request.step)
@@ -255,15 +271,15 @@ class Committer:
 
         What another branch needs may be deleted with it, and is not pushed with this one.
         """
-        packs = [revision.written.pack for revision in revisions]
-        needed = set(packs)
+        commits = [revision.id for revision in revisions]
+        needed = set[str]()
         with suppress(*UNREADABLE_ERRORS):  # what cannot be read is no base
-            for pack in packs:
-                needed.update(self._store.catalog.attach(pack).needed)
+            for commit in commits:
+                needed.update(self._store.manifests.placement(commit).packs)
         self._store.keep(needed)
         with suppress(*UNREADABLE_ERRORS):
-            for pack in packs:
-                self._store.catalog.attach_commit(pack)
+            for commit in commits:
+                self._store.catalog.attach_commit(commit)
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: BranchPosition
@@ -321,17 +337,20 @@ class Committer:
         self._store.last_tree.note(identifier, tree, len(content))
         return identifier
 
-    def _learned(self, identifier: ObjectId, pack: str) -> Revision:
-        """Return a commit that was just written; what the store knows of older ones goes with this."""
-        footer = self._store.catalog.attach(pack)
-        self._graph.learn(footer)
-        self._store.keep({pack, *footer.needed})
-        return self._graph.load(identifier, pack)
+    def _recorded(self, manifest: Manifest) -> Revision:
+        """Write the manifest of a commit whose packs are durable; what is known of older ones goes."""
+        placement = self._store.manifests.write(manifest.counted())
+        self._store.keep(placement.packs)
+        return self._graph.load(manifest.written.id)
 
     def withdraw(self, journal: Journal) -> None:
-        """Delete the packs of a commit that nothing came to name; what is refused now is found later."""
+        """Delete the packs of a commit whose manifest was not written; what is refused now is found later.
+
+        Behind its manifest only a collector deletes them: others may see it.
+        """
         with suppress(MvcsError):
-            self._delete(journal.packs)
+            if not journal.published:
+                self._delete(journal.packs)
             journal.close()
 
     def _delete(self, paths: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from mvcs.commits.request import BranchPosition, MadeCommit
 from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.objects import Commit, ObjectId
-from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError, update_behind
+from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError
 from mvcs.reports import CommitInfo
 
 CONFLICT_DIGITS = 8
@@ -32,7 +32,7 @@ class Publication:
         commit, written = made.revision.commit, made.revision.written
         verb = "commit" if position.ancestors is None else "commit (amend)"
         action, exact = f"{verb}: {reflog_message(commit)}", frozenset(written.exact_packs)
-        change = RefChange(made.revision.id, written.pack, author, action, exact=exact)
+        change = RefChange(made.revision.id, author, action, exact=exact)
         if position.branch is None:
             return made
         try:
@@ -55,7 +55,7 @@ class Publication:
         if position.overtaken:
             return False
         try:
-            update_behind(self.refs, HEADS, branch, position.record, change)
+            self.refs.update(HEADS, branch, position.record, change)
         except GoingError:
             raise  # the commit itself is to be made again
         except ConflictError:

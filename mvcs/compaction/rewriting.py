@@ -158,7 +158,7 @@ class Rewriting:
 
     def _counting(self, target: ObjectId, pack: str) -> Revision | None:
         """Return a commit as another pack ends it that tells the same of it, and counts."""
-        known = self.graph.load(target, pack)
+        known = self.graph.load(target)
         with suppress(CorruptionError, NotFoundError):
             for told in self.views.footer(pack).commits[:1]:
                 if replace(told, pack=known.written.pack) == known.written:

@@ -215,7 +215,7 @@ class StoringAnew:
 
     def _behind(self, records: Iterable[RefRecord]) -> list[Revision]:
         """Return the commits behind refs that were not met yet, parents first."""
-        tips = [self._graph.load(one.target, one.pack) for one in records if one.target is not None]
+        tips = [self._graph.load(one.target) for one in records if one.target is not None]
         found = []
         for revision in self._graph.walk(tips, without=self._met):
             found.append(revision)
@@ -388,4 +388,4 @@ class MovedRefs:
         return False
 
     def _change(self, record: RefRecord, ended: Revision) -> RefChange:
-        return RefChange(record.target, ended.written.pack, self.author, ACTION, record.content)
+        return RefChange(record.target, self.author, ACTION, record.content)

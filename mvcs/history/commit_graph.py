@@ -1,4 +1,4 @@
-"""Commits and their ancestors, read from the footers of packs: one footer tells up to 33 commits."""
+"""Commits and their ancestors, read from manifests: the one of a commit tells of up to 32 before it."""
 
 import heapq
 from collections import OrderedDict, deque
@@ -6,21 +6,23 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from threading import Lock
 
-from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects import Commit, Kind, ObjectId, object_id, short_id
-from mvcs.refs import RefRecord
-from mvcs.store import MAX_ANCESTORS, Footer, ObjectStore, WrittenCommit
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.objects import Commit, ObjectId
+from mvcs.refs import Marked, RefRecord
+from mvcs.store import MAX_ANCESTORS, Manifest, ObjectStore, WrittenCommit
 
 COPIED_BYTES = 1 << 18
-HELD = 2048  # commits in memory; a footer tells 33 of them again for one short read
+HELD = 2048  # commits in memory; a manifest tells 33 of them again for one short read
 HELD_BYTES = 1 << 24  # of their contents
+NEAR = 64  # commits that are walked before those behind refs are
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit with its sizes as first written and the pack that describes it."""
+    """A commit with its sizes as first written."""
 
     written: WrittenCommit
 
@@ -46,23 +48,20 @@ class Graph:
         self._bytes = 0
         self._lock = Lock()
 
-    def load(self, identifier: ObjectId, pack: str | None) -> Revision:
-        """Return a commit that a ref or an index says is described by `pack`.
+    def load(self, identifier: ObjectId) -> Revision:
+        """Return a commit.
 
         Raises:
-            NotFoundError: neither that pack nor any other of the store holds it.
-            CorruptionError: the pack is damaged.
+            NotFoundError: it is not in the store.
+            CorruptionError: its manifest is damaged.
         """
-        if identifier not in self._known and pack is not None:
-            return self._told(identifier, pack)
-        return self._remembered(identifier) or self._search(identifier)
-
-    def told(self, identifier: ObjectId, pack: str) -> Revision | None:
-        """Return a commit as the footer of a pack tells of it; None where that is gone or damaged."""
-        if identifier not in self._known:
-            with suppress(CorruptionError, NotFoundError):
-                self.learn(self._store.catalog.look(pack))
-        return self._remembered(identifier)
+        found = self._remembered(identifier)
+        if found is None:
+            self.learn(self._store.manifests.first(identifier))
+            found = self._remembered(identifier)
+        if found is None:  # it alone takes more than is held
+            return Revision(self._store.manifests.first(identifier).written)
+        return found
 
     def tips(self, records: Iterable[RefRecord]) -> list[Revision]:
         """Return the commits that records of refs name; that of a deleted ref names none.
@@ -71,46 +70,27 @@ class Graph:
             NotFoundError: one is not in the store.
             CorruptionError: one is damaged.
         """
-        return [self.load(one.target, one.pack) for one in records if one.target is not None]
+        return [self.load(one.target) for one in records if one.target is not None]
 
-    def follow(self, identifier: ObjectId, pack: str | None) -> Revision:
-        """Return what `load` does, of a branch that new commits continue: what its newest record says counts.
+    def stored(self, identifier: ObjectId) -> Revision | None:
+        """Return a commit that the store holds, whatever leads to it; None where it is none, or absent."""
+        try:
+            return Revision(self._store.manifests.first(identifier).written)
+        except NotFoundError:
+            return None
 
-        Where it names another pack than is known the commit was ended anew, and nothing new leans on packs
-        that it left.
-        """
-        known = self._remembered(identifier)
-        if known is None or pack in {None, known.written.pack}:
-            return self.load(identifier, pack)
-        with suppress(CorruptionError, NotFoundError):
-            footer = self._store.catalog.look(pack or "")
-            if footer.commits and (footer.commits[0].id, footer.commits[0].pack) == (identifier, pack):
-                self.replace(map(Revision, footer.commits))
-                self._store.keep({footer.commits[0].pack, *footer.needed})
-                return Revision(footer.commits[0])
-        return known
+    def starting(self, prefix: str) -> list[ObjectId]:
+        """Return the commits of the store whose hexadecimal ids begin so, whatever leads to them, sorted."""
+        return self._store.manifests.starting(prefix.lower())
 
-    def learn(self, footer: Footer) -> None:
-        """Take the commits that a footer carries; their ids were computed from their contents."""
-        for written in footer.commits:
+    def learn(self, manifest: Manifest) -> None:
+        """Take the commits that a manifest tells of; their ids were computed from their contents."""
+        for written in (*manifest.ancestors[::-1], manifest.written):
             self._remember(Revision(written))
-
-    def replace(self, revisions: Iterable[Revision]) -> None:
-        """Take commits that were ended anew, in the place of what was known of them."""
-        for revision in revisions:
-            with self._lock:
-                if revision.id in self._known:
-                    self._known[revision.id] = revision
-
-    def get(self, identifier: ObjectId, child: Revision | None = None) -> Revision:
-        """Return a commit; `child`, whose footer carries copies of its ancestors, makes that cheap."""
-        if identifier not in self._known and child is not None:
-            return self._told(identifier, child.written.pack)
-        return self._remembered(identifier) or self._search(identifier)
 
     def parents(self, revision: Revision) -> list[Revision]:
         """Return a commit's parents."""
-        return [self.get(parent, revision) for parent in revision.commit.parents]
+        return [self.load(parent) for parent in revision.commit.parents]
 
     def first_parents(self, start: Revision) -> Iterator[Revision]:
         """Yield `start` and its first parents."""
@@ -118,7 +98,7 @@ class Graph:
         while current is not None:
             yield current
             parents = current.commit.parents
-            current = self.get(parents[0], current) if parents else None
+            current = self.load(parents[0]) if parents else None
 
     def walk(
         self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
@@ -145,20 +125,20 @@ class Graph:
             yield revision
             for parent in revision.commit.parents:
                 if parent not in seen:
-                    push(self.get(parent, revision))
+                    push(self.load(parent))
 
     def is_ancestor(self, ancestor: ObjectId, descendant: Revision) -> bool:
         """Tell whether `ancestor` is `descendant` or lies behind it."""
         return any(revision.id == ancestor for revision in self.walk([descendant]))
 
-    def copies(self, parents: Iterable[Revision]) -> tuple[WrittenCommit, ...]:
-        """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack.
+    def ancestors(self, parents: Iterable[Revision]) -> tuple[WrittenCommit, ...]:
+        """Return up to 32 ancestors, nearest first, for the manifest of a new commit.
 
-        They are the parent and those in its own footer. Where these are 33, or huge, they begin anew with the
-        parent alone: a walk reads one footer more, and footers have half as many copies on average.
+        They are the parent and those in its own manifest. Where these are 33, or huge, they begin anew with
+        the parent alone: a walk reads one manifest more, and manifests have half as many on average.
         """
         starts = list(parents)
-        most, queue = self._most_copies(starts), deque(starts)
+        most, queue = self._most_ancestors(starts), deque(starts)
         found: dict[ObjectId, WrittenCommit] = {}
         size = 0
         while queue and len(found) < most and size < COPIED_BYTES:
@@ -170,47 +150,16 @@ class Graph:
                     queue.extend(self.parents(revision))
         return tuple(found.values())
 
-    def _most_copies(self, parents: list[Revision]) -> int:
+    def _most_ancestors(self, parents: list[Revision]) -> int:
         if len(parents) != 1:
             return MAX_ANCESTORS
         try:
-            told = self._store.catalog.look(parents[0].written.pack).commits
+            told = self._store.manifests.first(parents[0].id).ancestors
         except (CorruptionError, NotFoundError):
             return MAX_ANCESTORS
-        is_full = len(told) > MAX_ANCESTORS or sum(len(one.content) for one in told) >= COPIED_BYTES
-        return 1 if is_full else max(len(told), 1)
-
-    def stored(self, identifier: ObjectId) -> Revision | None:
-        """Return a commit that the store holds, whatever leads to it; None where it is none, or absent."""
-        with suppress(NotFoundError):
-            located = self._store.catalog.locate(identifier)
-            if located.placed.entry.members[located.member].kind is Kind.COMMIT:
-                return self._search(identifier)
-        return None
-
-    def _search(self, identifier: ObjectId) -> Revision:
-        catalog = self._store.catalog
-        try:
-            located = catalog.locate(identifier)
-            self.learn(catalog.look(located.pack))
-        except (CorruptionError, NotFoundError):
-            for footer in catalog.loaded():
-                self.learn(footer)
-            if identifier not in self._known:
-                raise
-        known = self._remembered(identifier)
-        if known is not None:
-            return known
-        content = bytes(self._store.read(Kind.COMMIT, identifier))
-        if object_id(Kind.COMMIT, content) != identifier:
-            raise CorruptionError(f"commit {short_id(identifier)} is damaged")
-        revision = Revision(WrittenCommit(identifier, content, located.pack, 0, 0, 0, 0))
-        self._remember(revision)
-        return revision
-
-    def _told(self, identifier: ObjectId, pack: str) -> Revision:
-        """Return a commit from the footer that should tell of it; where that is damaged, others may."""
-        return self.told(identifier, pack) or self._search(identifier)
+        size = sum(len(one.content) for one in (parents[0].written, *told))
+        is_full = len(told) >= MAX_ANCESTORS or size >= COPIED_BYTES
+        return 1 if is_full else len(told) + 1
 
     def _remembered(self, identifier: ObjectId) -> Revision | None:
         with self._lock:
@@ -226,3 +175,49 @@ class Graph:
             self._bytes += len(revision.written.content)
             while len(self._known) > self._held or self._bytes > HELD_BYTES:
                 self._bytes -= len(self._known.popitem(last=False)[1].written.content)
+
+
+class GraphNeeds:
+    """Tells what a commit and its history need, as `mvcs.refs` asks it of writers."""
+
+    def __init__(self, store: ObjectStore, graph: Graph) -> None:
+        """Read from `store`; `graph` has its commits."""
+        self._store = store
+        self._graph = graph
+
+    def __call__(self, target: ObjectId, marked: Marked, *, exact: bool = True) -> set[str]:
+        """Return names of packs and ids of commits, in hexadecimal, but for what is behind marked records.
+
+        Raises:
+            MvcsError: something on the way cannot be read.
+        """
+        found = set[str]()
+        for revision in self._beyond(target, marked):
+            found |= {revision.id.hex(), *self._store.manifests.placement(revision.id).packs}
+            found.update(revision.written.exact_packs if exact else ())
+        return found
+
+    def _beyond(self, target: ObjectId, marked: Marked) -> Iterable[Revision]:
+        """Return the history of a commit that is not behind marked ones, or somewhat more."""
+        start = self._graph.load(target)
+        tip = {marked.before.target} if marked.before and marked.before.target else set[ObjectId]()
+        near = list(islice(self._graph.walk([start], without=tip), NEAR))
+        if len(near) < NEAR:
+            return near
+        behind = self._behind([*filter(None, [marked.before]), *marked.others()], start.id)
+        return () if start.id in behind else self._graph.walk([start], without=behind)
+
+    def _behind(self, marked: Collection[RefRecord], wanted: ObjectId) -> set[ObjectId]:
+        """Return what lies behind marked commits, as far as it can be read; no more once `wanted` is met."""
+        found = set[ObjectId]()
+        for record in marked:
+            if record.target is None or record.target in found:
+                continue
+            try:
+                for revision in self._graph.walk([self._graph.load(record.target)], without=found):
+                    found.add(revision.id)
+                    if revision.id == wanted:
+                        return found
+            except MvcsError:
+                continue  # the rest counts as unmarked
+        return found

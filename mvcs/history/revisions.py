@@ -29,7 +29,6 @@ _FILE = re.compile(r"(?P<rev>(?:step:|best:(?:(?:min|max):)?+)?+[^:]*):(?P<file>
 _RANGE = re.compile(r"(?P<left>.*?)\.{2,3}(?P<right>(?![./]).*)", re.DOTALL)
 MAX_BACK = 10_000_000
 _WORDS, _SLIP = ("step", "best"), 0.7  # a letter too many, too few or swapped
-Lookup = Callable[[str], list[tuple[ObjectId, str]]]
 Goal = Literal["min", "max"]
 # What a word is not certain to say in every field it is used in (score, distance, time) stands in neither.
 _UP = re.compile(
@@ -61,7 +60,6 @@ class Resolver:
         refs: branches and tags.
         head: the commit HEAD stands on, or None in a repository without commits.
         branch: the branch HEAD is on, or None when it is detached.
-        lookup: finds commits (and their packs) by id prefix; may know only some.
         goals: metric name to "min" or "max", for `best:`; what it lacks goes by what commits recorded, then
             by the words of its name.
         later: metrics that notes add to a commit.
@@ -73,7 +71,6 @@ class Resolver:
     refs: RefStore
     head: Callable[[], Revision | None]
     branch: str | None
-    lookup: Lookup
     goals: Mapping[str, str]
     later: Callable[[ObjectId], Mapping[str, float]]
     tell: Callable[[str], None]
@@ -166,19 +163,10 @@ class Resolver:
             return
         found: Collection[ObjectId] = ()
         with suppress(MvcsError):  # what is damaged is reported by what needs it
-            found = self._starting(name)
+            found = self.graph.starting(name)
         if found:
             meant = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             self.tell(f"'{name}' was taken as the name of a branch or tag; ids begin so as well: {meant}")
-
-    def _starting(self, prefix: str) -> dict[ObjectId, str]:
-        """Return the commits whose ids start with a prefix, and their packs."""
-        return dict(self.lookup(prefix)) or self._walked(prefix) or self._stored(prefix)
-
-    def _stored(self, text: str) -> dict[ObjectId, str]:
-        """Return the commit of a whole id though nothing leads to it."""
-        found = self.graph.stored(ObjectId(bytes.fromhex(text))) if is_whole(text) else None
-        return {} if found is None else {found.id: found.written.pack}
 
     def _ref(self, name: str) -> RefRecord | None:
         try:
@@ -209,7 +197,7 @@ class Resolver:
         if record.target is None:
             raise NotFoundError("this record says that the ref was deleted")
         try:
-            return self.graph.load(record.target, record.pack)
+            return self.graph.load(record.target)
         except NotFoundError as error:
             raise NotFoundError(
                 f"the ref points at {short_id(record.target)}, which is not in the store: {error.message}",
@@ -323,15 +311,15 @@ class Resolver:
                 f"no revision named '{text}'",
                 hint=hint or self._near(text) + "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
             )
-        found = self._starting(text)
+        found = self.graph.starting(text)
         if len(found) > 1:
             names = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             raise UsageError(
                 f"'{text}' abbreviates more than one commit",
                 hint=f"type more digits; it may be one of {names}",
             )
-        for identifier, pack in found.items():
-            return self.graph.load(identifier, pack)
+        if found:
+            return self.graph.load(found[0])
         raise NotFoundError(f"no commit's id starts with '{text}'", hint="'mvcs log' shows ids")
 
     def _near(self, text: str) -> str:
@@ -354,18 +342,6 @@ class Resolver:
         if text == "FETCH_HEAD":
             return "'origin/main' is what was fetched of main"
         return None
-
-    def _walked(self, prefix: str) -> dict[ObjectId, str]:
-        starts = []
-        for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.survey(kind).whole.values():
-                try:
-                    starts.append(self._load(record))
-                except MvcsError:
-                    continue
-        head = self.head()
-        walk = self.graph.walk([*starts, *([head] if head else [])])
-        return {item.id: item.written.pack for item in walk if item.id.hex().startswith(prefix)}
 
 
 def _told_goal(text: str) -> tuple[str | None, str]:

@@ -35,7 +35,6 @@ CREATE TABLE commits (
     stored_bytes INTEGER NOT NULL,
     exact_bytes INTEGER NOT NULL,
     depth INTEGER NOT NULL,
-    pack TEXT NOT NULL,
     CONSTRAINT pk_commits PRIMARY KEY (number),
     CONSTRAINT uq_commits_id UNIQUE (id),
     CONSTRAINT fk_commits_quantizer_number FOREIGN KEY (quantizer_number) REFERENCES quantizers (number)

@@ -137,13 +137,6 @@ class Lineage:
         chosen = list(ids)
         return self._guarded(set(), lambda connection: plain_sql.known(connection, chosen))
 
-    def by_prefix(self, prefix: str) -> dict[ObjectId, str]:
-        """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted, and their packs.
-
-        A pack may be gone: it is the one that ended the commit when it was recorded.
-        """
-        return self._guarded({}, lambda connection: plain_sql.by_prefix(connection, prefix))
-
     def places(self, commit: ObjectId) -> list[list[tuple[str, int]]]:
         """Return of each tensor of a commit, in order, the pack and the depth of each of its chunks."""
         return self._guarded([], lambda connection: plain_sql.places(connection, commit))

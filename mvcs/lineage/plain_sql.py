@@ -48,21 +48,6 @@ def check(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def by_prefix(connection: sqlite3.Connection, prefix: str) -> dict[ObjectId, str]:
-    """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted, and their packs.
-
-    Raises:
-        sqlite3.Error: the file cannot be read.
-        ValueError: it holds something that is not an id, or not the name of a pack.
-    """
-    if _PREFIX.fullmatch(prefix) is None:
-        return {}
-    # "g" sorts after every hexadecimal digit, so that the index on ids answers this.
-    wanted = "SELECT id, pack FROM commits WHERE id >= ? AND id < ? ORDER BY id"
-    rows = connection.execute(wanted, (prefix, f"{prefix}g"))
-    return {as_id(bytes.fromhex(text)): as_id(bytes.fromhex(pack)).hex() for text, pack in rows}
-
-
 def known(connection: sqlite3.Connection, ids: Iterable[ObjectId]) -> set[ObjectId]:
     """Return those of `ids` that are recorded commits.
 

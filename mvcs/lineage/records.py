@@ -61,7 +61,6 @@ class CommitRecord:
         stored_bytes: bytes the commit added, without its exact layer.
         exact_bytes: bytes of its exact layer; 0 for an exact commit.
         depth: the longest chain of deltas a restore follows.
-        pack: content name of the pack that holds the commit, in hexadecimal.
         tensors: its tensors, in the order of the tree, without those of `kept`.
         kept: positions of tensors of which the first parent's rows tell all that there is to tell.
     """
@@ -72,7 +71,6 @@ class CommitRecord:
     stored_bytes: int
     exact_bytes: int
     depth: int
-    pack: str
     tensors: tuple[TensorRecord, ...]
     kept: frozenset[int] = frozenset()
 

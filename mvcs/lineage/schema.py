@@ -55,7 +55,6 @@ commits = Table(
     Column("stored_bytes", Integer, nullable=False),
     Column("exact_bytes", Integer, nullable=False),
     Column("depth", Integer, nullable=False),
-    Column("pack", Text, nullable=False),
 )
 
 # A parent is an id and no reference: it may be unknown here, in a shallow or half-fetched history.

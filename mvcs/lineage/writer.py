@@ -190,7 +190,6 @@ def _commit_values(record: CommitRecord) -> dict[str, str | int | float | None]:
         "stored_bytes": record.stored_bytes,
         "exact_bytes": record.exact_bytes,
         "depth": record.depth,
-        "pack": storable(record.pack),
     }
 
 

@@ -3,7 +3,7 @@ from .compactions import BackgroundCompaction, CompactionSteps, Step, forget_bac
 from .exported_files import ExportLanding, Exports, stamps_of_files
 from .findings import Findings, Sample, save_findings
 from .head import HEAD, HEAD_LOG, MOVED_FROM, Head, HeadLog, Move, mend_advice, read_head, write_head
-from .journal import Journal, JournalRemains, journal_remains, packs_at_work, packs_on_record
+from .journal import Journal, JournalRemains, journal_remains, packs_at_work
 from .place import (
     INCOMING_FOLDER,
     Place,
@@ -80,7 +80,6 @@ __all__ = [
     "note_damaged",
     "open_described",
     "packs_at_work",
-    "packs_on_record",
     "packs_to_go_on_with",
     "place",
     "read_head",

@@ -39,7 +39,6 @@ class Move:
         entered: the first line of HEAD after.
         entered_at: number of the newest record of the branch that was entered; -1 for none.
         commit: where HEAD stood then, in hexadecimal; "" for no commit.
-        pack: name of the pack that describes the commit; "" where that was not known.
     """
 
     time: int
@@ -50,13 +49,12 @@ class Move:
     entered: str
     entered_at: int
     commit: str
-    pack: str
 
     @property
     def record(self) -> RefRecord:
         """The same in the form in which branches move."""
         target = as_id(bytes.fromhex(self.commit)) if self.commit else None
-        return RefRecord(0, target, self.pack or None, None, self.time, self.author, self.action)
+        return RefRecord(0, target, None, self.time, self.author, self.action)
 
 
 class HeadLog:
@@ -125,9 +123,7 @@ class HeadLog:
         """
         moves = self.moves()
         if _commit(stands) is not None and (not moves or moves[-1].entered != stands):
-            yield RefRecord(
-                0, _commit(stands), None, None, now_microseconds(), "", "HEAD was written by hand"
-            )
+            yield RefRecord(0, _commit(stands), None, now_microseconds(), "", "HEAD was written by hand")
         stay, until = stands, None
         for move in reversed(moves):
             # A person may have written HEAD: then only the newest is known of the stay.

@@ -21,9 +21,8 @@ from .refstore import (
     notes_of,
     now_microseconds,
     record_mark,
-    update_behind,
 )
-from .writer_duties import TAKEN_BACK, GoingError, Marked
+from .writer_duties import TAKEN_BACK, GoingError, Marked, Moved, WriterDuties
 
 __all__ = [
     "CONFLICT",
@@ -37,11 +36,13 @@ __all__ = [
     "FoundRecord",
     "GoingError",
     "Marked",
+    "Moved",
     "RefChange",
     "RefRecord",
     "RefStore",
     "RefSurvey",
     "RolledBackError",
+    "WriterDuties",
     "check_name",
     "check_note",
     "check_tag",
@@ -57,5 +58,4 @@ __all__ = [
     "recordless_error",
     "ref_folder",
     "refuse_ambiguous",
-    "update_behind",
 ]

@@ -21,10 +21,12 @@ from mvcs.objects import (
     seal,
     unseal,
 )
+from mvcs.store import preview_error
 
 MAX_RECORD = 1 << 20
 _MAGIC = b"MVCSREF1"
 WRITE_ID = 16
+_PREVIEW_ITEMS = 9  # with the name of a pack
 
 
 def digest_of(data: bytes) -> bytes:
@@ -38,7 +40,6 @@ class RefChange:
 
     Attributes:
         target: the new target; None deletes the name.
-        pack: the pack that describes it.
         author: who changes it.
         action: what is done, for the reflog.
         content: canonical bytes of a tag or note object.
@@ -46,7 +47,6 @@ class RefChange:
     """
 
     target: ObjectId | None
-    pack: str | None
     author: str
     action: str
     content: bytes = b""
@@ -60,7 +60,6 @@ class RefRecord:
     Attributes:
         number: 0 for the first record of a name; never reused.
         target: the commit (or note) the name points at; None when the name was deleted.
-        pack: name of the pack whose footer describes the target; None for notes and deletions.
         previous: BLAKE3 of the bytes of the record before; None for number 0.
         time: microseconds since 1970-01-01 UTC, for people.
         author: who changed the ref.
@@ -71,7 +70,6 @@ class RefRecord:
 
     number: int
     target: ObjectId | None
-    pack: str | None
     previous: bytes | None
     time: int
     author: str
@@ -90,11 +88,9 @@ class RefRecord:
         Raises:
             UsageError: it would be larger than a reader accepts.
         """
-        pack = None if self.pack is None else bytes.fromhex(self.pack)
         values: list[cbor.Value] = [
             self.number,
             self.target,
-            pack,
             self.previous,
             self.time,
             self.author,
@@ -121,14 +117,15 @@ class RefRecord:
             CorruptionError: they are damaged.
             UnsupportedFormatError: another version wrote them.
         """
-        values = as_list(unseal(_MAGIC, data, "a ref record", MAX_RECORD), "a ref record", 9)
-        number, target, pack, previous, time, author, action, content, write_id = values
+        values = as_list(unseal(_MAGIC, data, "a ref record", MAX_RECORD), "a ref record")
+        if len(values) == _PREVIEW_ITEMS:
+            raise preview_error("a ref record")
+        number, target, previous, time, author, action, content, write_id = as_list(values, "a ref record", 8)
         if (number == 0) != (previous is None) or len(as_bytes(write_id, "a record's write id")) != WRITE_ID:
             raise CorruptionError("its number, what it follows, or its write id is impossible")
         return cls(
             as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
             None if target is None else as_id(target),
-            None if pack is None else as_id(pack).hex(),
             None if previous is None else as_id(previous),
             as_integer(time, "a record's time", -(1 << 62), 1 << 62),
             as_text(author, "a record's author"),

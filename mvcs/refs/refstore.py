@@ -30,7 +30,7 @@ from mvcs.refs.record_files import (
     recordless_error,
     ref_folder,
 )
-from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, Marked, PackNeeds, WriterDuties
+from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, Marked, Needs, WriterDuties
 from mvcs.store import Backend, refuse_changes
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
@@ -70,7 +70,7 @@ class RefStore:
         backend: Backend,
         clock: Callable[[], int] = now_microseconds,
         memory: RefMemory | None = None,
-        needs: PackNeeds | None = None,
+        needs: Needs | None = None,
         known: dict[bytes, RefRecord] | None = None,
     ) -> None:
         """Keep refs below `refs/` in `backend`.
@@ -79,14 +79,14 @@ class RefStore:
             backend: where they lie.
             clock: gives microseconds.
             memory: knows earlier looks.
-            needs: tells which packs a target needs; without it each counts as needing all.
+            needs: tells what a target needs; without it each counts as needing all.
             known: records by their hashes, which `row` need not read again; those it reads are added.
         """
         self._backend = backend
         self._files = RecordFiles(backend, known)
         self._clock = clock
         self._memory = memory
-        self._duties = WriterDuties(backend, needs, clock)
+        self.duties = WriterDuties(backend, needs, clock)
         self._last: dict[str, int] = {}  # the newest numbers that were found, by folder
 
     def listed(self, kind: str) -> list[str]:
@@ -263,7 +263,7 @@ class RefStore:
         upgrades, read = refuse_changes(self._backend), -1
         if leads:
             before = expected if isinstance(expected, RefRecord) and expected.target else None
-            read = self._duties.before(upgrades, change, Marked(before, self._led_to))
+            read = self.duties.before(upgrades, change, Marked(before, self._led_to))
         record = self._record(expected, change)
         path = f"{ref_folder(kind, name)}/{record.key}"
         try:
@@ -283,7 +283,6 @@ class RefStore:
         return RefRecord(
             0 if expected is None else expected.number + 1,
             change.target,
-            change.pack,
             None if expected is None else expected.digest,
             self._clock(),
             change.author,
@@ -303,7 +302,7 @@ class RefStore:
             UnsupportedFormatError: a newer mvcs upgraded the store.
             StorageError: that cannot be read.
         """
-        return self._duties.look(refuse_changes(self._backend))
+        return self.duties.look(refuse_changes(self._backend))
 
     def _look_behind(
         self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord, read: int | None
@@ -315,13 +314,13 @@ class RefStore:
         Raises:
             UnsupportedFormatError, GoingError: it is, and the ref is where it was.
         """
-        change = RefChange(record.target, record.pack, record.author, record.action)
+        change = RefChange(record.target, record.author, record.action)
         try:
             # The ref has moved: a disk that fails now must not look as if it had not.
             with contextlib.suppress(StorageError):
                 upgrades = refuse_changes(self._backend)
                 if read is not None:
-                    self._duties.behind(upgrades, change, read)
+                    self.duties.behind(upgrades, change, read)
         except (UnsupportedFormatError, GoingError) as error:
             if read is not None:
                 now = self._take_back(kind, name, expected, record, error)
@@ -332,10 +331,10 @@ class RefStore:
     def _take_back(
         self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord, why: MvcsError
     ) -> RefRecord | None:
-        was = expected if isinstance(expected, RefRecord) else RefChange(None, None, "", "")
+        was = expected if isinstance(expected, RefRecord) else RefChange(None, "", "")
         upgraded = "taken back: the store was upgraded meanwhile"
         action = TAKEN_BACK if isinstance(why, GoingError) else upgraded
-        back = self._record(record, RefChange(was.target, was.pack, record.author, action, was.content))
+        back = self._record(record, RefChange(was.target, record.author, action, was.content))
         try:
             self._backend.create(f"{ref_folder(kind, name)}/{back.key}", back.encode())
         except ConflictError:
@@ -428,35 +427,6 @@ def later_metrics(
 ) -> dict[str, float]:
     """Return the metrics that notes add to a commit; a later note wins, `tell` hears of damaged ones."""
     return {name: value for note in notes_of(refs, commit, tell) for name, value in note.metrics}
-
-
-def update_behind(
-    refs: RefStore, kind: str, name: str, expected: FoundRecord | None, change: RefChange
-) -> RefRecord:
-    """Write the next record of a ref, also behind records with the target that `expected` has.
-
-    Where packs moved, a ref got a record with the same target and another pack.
-
-    Raises:
-        ConflictError: another writer was first, and the ref names something else.
-        GoingError: what it leads to is being deleted.
-        MvcsError: as of `RefStore.update`.
-    """
-    while True:
-        try:
-            return refs.update(kind, name, expected, change)
-        except GoingError:
-            raise  # a record that says the same was written to take ours back
-        except ConflictError:
-            newest = refs.newest(kind, name)
-            if newest is None or not isinstance(expected, RefRecord) or newest.number <= expected.number:
-                raise
-            if newest.target is None or (newest.target, newest.content) != (
-                expected.target,
-                expected.content,
-            ):
-                raise
-            expected = newest
 
 
 def record_mark(record: RefRecord) -> str:

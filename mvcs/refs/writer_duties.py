@@ -1,16 +1,27 @@
-"""What a writer owes to collectors: it objects to what it needs, and leans on nothing that is being deleted.
+"""What a writer owes to collectors: it objects to what it needs, and relies on nothing that is being deleted.
 
 `docs/format/condemned.md` is the specification.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.objects import ObjectId
 from mvcs.refs.record import RefChange, RefRecord
-from mvcs.store import CONDEMNED_PACKS, MOVED_BASES, Backend, CondemnedLog, Standing, pack_path
+from mvcs.store import (
+    CONDEMNED_PACKS,
+    Backend,
+    CondemnedLog,
+    Manifests,
+    Placement,
+    Standing,
+    manifest_path,
+    pack_path,
+    refuse_changes,
+)
 
 ATTEMPTS = 4
 TAKEN_BACK = "taken back: packs of it were deleted meanwhile"
@@ -18,11 +29,11 @@ TAKEN_BACK = "taken back: packs of it were deleted meanwhile"
 
 
 class GoingError(ConflictError):
-    """A collector is deleting packs that a ref was to need, or has deleted them; the ref is where it was.
+    """A collector is deleting what a writer was to need, or has deleted it; nothing points there.
 
     Attributes:
-        packs: names of these packs.
-        now: the record by which the ref was taken back; None where it had not moved, or moved on.
+        packs: names of these packs, and ids of commits, in hexadecimal.
+        now: the record by which a ref was taken back; None where it had not moved, or moved on.
     """
 
     now: RefRecord | None = None
@@ -49,18 +60,15 @@ class Marked:
     others: Callable[[], Collection[RefRecord]] = tuple
 
 
-class PackNeeds(Protocol):
-    """Tells which packs, of either layer, a commit and its history need."""
+class Needs(Protocol):
+    """Tells what a commit and its history need."""
 
-    def __call__(
-        self, target: RefRecord | RefChange, marked: "Marked", *, moved: bool, exact: bool
-    ) -> set[str]:
-        """Return the names of the packs that a target needs, but for what is behind marked records.
+    def __call__(self, target: ObjectId, marked: Marked, *, exact: bool) -> set[str]:
+        """Return names of packs and ids of commits, in hexadecimal, but for what is behind marked records.
 
         Args:
-            target: what a ref says or is to say.
+            target: the commit.
             marked: what a collector has marked.
-            moved: whether commits may have been ended anew, so that packs that are named may be gone.
             exact: whether packs of exact layers count as well.
 
         Raises:
@@ -68,17 +76,32 @@ class PackNeeds(Protocol):
         """
 
 
-class WriterDuties:
-    """What a writer of refs does before each record with a target, and behind it."""
+@dataclass(frozen=True)
+class Moved:
+    """That the data of a commit are to lie elsewhere.
 
-    def __init__(self, backend: Backend, needs: PackNeeds | None, clock: Callable[[], int]) -> None:
+    Attributes:
+        commit: the commit.
+        now: where they lie then.
+        read: what its newest record said when that was decided.
+    """
+
+    commit: ObjectId
+    now: Placement
+    read: Placement
+
+
+class WriterDuties:
+    """What a writer does before something comes to need packs, and behind it."""
+
+    def __init__(self, backend: Backend, needs: Needs | None, clock: Callable[[], int]) -> None:
         """Look at the log of `backend`; without `needs` a target counts as needing every pack."""
         self._backend = backend
         self._needs = needs
         self._log = CondemnedLog(backend, clock)
 
     def look(self, upgrades: Collection[str]) -> set[str]:
-        """Return the packs that nobody should lean on; who is about to write much looks before.
+        """Return what nobody should rely on; who is about to write much looks before.
 
         Raises:
             StorageError: the log cannot be read.
@@ -106,28 +129,26 @@ class WriterDuties:
         """
         if CONDEMNED_PACKS not in upgrades:
             return -1
-        read, moved = -2, MOVED_BASES in upgrades
+        read = -2
         self._read()
         while read != self._log.newest:  # what was said meanwhile is looked at as well
             read = self._log.newest
-            self._object(change, marked, moved=moved)
+            self._object(change, marked)
         return read
 
-    def _object(self, change: RefChange, marked: Marked, *, moved: bool) -> None:
+    def _object(self, change: RefChange, marked: Marked) -> None:
         condemned, going = self._log.of(Standing.CONDEMNED), self._log.of(Standing.GOING)
         gone = self._log.said(Standing.GOING) - going
         if not (condemned or going or gone):
             return
         # A collector may have marked before the refs of now came, once it has said what goes.
         told = Marked() if going else marked
-        needed = self._needed(change, told, moved=moved, missing_is_gone=bool(going or gone))
-        self._refuse(needed, going - self._missing(change, needed, told, going | gone, moved=moved))
+        needed = self._needed(change, told, missing_is_gone=bool(going or gone))
+        self._refuse(needed, going - self._missing(change, needed, told, going | gone))
         self._release(needed, condemned, change.author)
         self._read()
 
-    def _missing(
-        self, change: RefChange, needed: set[str] | None, told: Marked, went: set[str], *, moved: bool
-    ) -> set[str]:
+    def _missing(self, change: RefChange, needed: set[str] | None, told: Marked, went: set[str]) -> set[str]:
         """Return exact packs that are needed of those that went, and are not there: they hold nothing back.
 
         Raises:
@@ -135,7 +156,7 @@ class WriterDuties:
         """
         lost = {name for name in (needed or set()) & went if not self._is_there(name)}
         if lost:
-            values = self._needed(change, told, moved=moved, exact=False)
+            values = self._needed(change, told, exact=False)
             self._refuse(None if values is None else values | change.exact, lost)
         return lost
 
@@ -153,7 +174,40 @@ class WriterDuties:
             # What was condemned since is released by the collector, whose marking is yet to come.
             going = self._log.said(Standing.GOING, after=read)
             if going:
-                self._refuse(self._needed(change, Marked(), moved=MOVED_BASES in upgrades), going)
+                self._refuse(self._needed(change, Marked()), going)
+
+    def move(self, manifests: Manifests, moves: Sequence[Moved], author: str) -> list[Moved]:
+        """Write where the data of commits lie from now on; where another writer was first, his word stays.
+
+        Returns:
+            Those that were written, each with its number.
+
+        Raises:
+            GoingError: packs of them are being deleted; where that was seen late, the record before stands
+                again.
+            StorageError: the store could not be read or written; what was written stays.
+        """
+        packs = {name for move in moves for name in move.now.packs}
+        upgrades, read = refuse_changes(self._backend), -1
+        if CONDEMNED_PACKS in upgrades:
+            self._read()
+            read = self._log.newest
+            self._refuse(packs, self._log.of(Standing.GOING))
+            self._refuse(packs, {name for name in self._log.said(Standing.GOING) if not self._is_there(name)})
+            self._release(packs, self._log.of(Standing.CONDEMNED), author)
+        written = list[Moved]()
+        for move in moves:
+            with suppress(ConflictError):
+                now = manifests.append(move.commit, move.now, move.read)
+                written.append(Moved(move.commit, now, move.read))
+        if CONDEMNED_PACKS in refuse_changes(self._backend):
+            self._read()
+            going = packs & self._log.said(Standing.GOING, after=read)
+            for move in written if going else ():
+                with suppress(ConflictError):
+                    manifests.append(move.commit, move.read, move.now)
+            self._refuse(packs, going)
+        return written
 
     def _read(self, attempts: int = ATTEMPTS) -> None:
         try:
@@ -164,19 +218,13 @@ class WriterDuties:
             self._read(attempts - 1)
 
     def _needed(
-        self,
-        change: RefChange,
-        marked: Marked,
-        *,
-        moved: bool,
-        missing_is_gone: bool = False,
-        exact: bool = True,
+        self, change: RefChange, marked: Marked, *, missing_is_gone: bool = False, exact: bool = True
     ) -> set[str] | None:
         """Return what a target needs; None where nobody can tell."""
-        if self._needs is None:
+        if self._needs is None or change.target is None:
             return None
         try:
-            return self._needs(change, marked, moved=moved, exact=exact)
+            return self._needs(change.target, marked, exact=exact)
         except NotFoundError:
             if missing_is_gone:
                 raise
@@ -191,7 +239,8 @@ class WriterDuties:
             raise GoingError(lost)
 
     def _is_there(self, name: str) -> bool:
-        return any(self._backend.size(pack_path(name, exact=exact)) is not None for exact in (False, True))
+        paths = (pack_path(name), pack_path(name, exact=True), manifest_path(ObjectId(bytes.fromhex(name)), 0))
+        return any(self._backend.size(path) is not None for path in paths)
 
     def _release(self, needed: set[str] | None, condemned: set[str], author: str) -> None:
         wanted = condemned if needed is None else needed & condemned

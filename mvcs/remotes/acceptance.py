@@ -1,7 +1,8 @@
 """Commits that come from outside: kept apart until all they promise was read and hashed, then linked in."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,41 +11,33 @@ from itertools import islice
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Revision
 from mvcs.machine import processors
-from mvcs.objects import ObjectId, short_id
-from mvcs.progress import Progress
+from mvcs.objects import Commit, ObjectId, short_id
 from mvcs.remotes.completeness import Completeness
-from mvcs.remotes.pack_transfer import (
-    Needs,
-    Presence,
-    RememberedPacks,
-    TransferSide,
-    each_of,
-    is_whole,
-    retried,
-)
+from mvcs.remotes.pack_transfer import STREAMS, Presence, TransferSide, each_of, is_whole, retried
+from mvcs.remotes.push import TransferTerms, carried
 from mvcs.remotes.quarantine import Quarantine
 from mvcs.store import (
     MAX_FILE,
-    MOVED_BASES,
+    MAX_PACKS,
     UNREADABLE_ERRORS,
-    Backend,
     Footer,
     Inspection,
+    ListedManifests,
+    Manifest,
+    Manifests,
     ObjectStore,
+    Placement,
     WrittenCommit,
     exact_packs,
-    has_upgrade,
     inspect_pack,
     pack_path,
-    read_footer,
-    value_packs,
 )
 
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.
 RUN_PACKS, RUN_BYTES = 256, 8 << 30
 AHEAD = 64
 MOST_THREADS = 8
-FooterOf = Callable[[str], Footer]
+Run = dict[ObjectId, tuple[Revision, Placement]]
 
 
 @dataclass
@@ -56,11 +49,8 @@ class Acceptance:
         there: where they come from.
         known: the commits that are here already, with all behind them.
         quarantine: where packs lie until they are believed.
-        remembered: what this side remembers of its packs; what is learnt is added.
-        progress: is told the packs done.
-        allow: is told what a pack unpacks to, and raises where that is too much.
-        dropped: commits whose data were given up over there, on record: they come without.
-        taken: the commits that were taken, parents first, as their own packs describe them.
+        terms: how the exchange goes.
+        taken: the commits that were taken, parents first.
         refused: why commits were not taken.
         copied: bytes of the packs that were linked, by name.
         mended: those of them that were missing or damaged here.
@@ -70,10 +60,7 @@ class Acceptance:
     there: TransferSide
     known: Mapping[ObjectId, Revision]
     quarantine: Quarantine
-    remembered: RememberedPacks
-    progress: Progress
-    allow: Callable[[int], None]
-    dropped: Container[ObjectId] = frozenset()
+    terms: TransferTerms
     taken: dict[ObjectId, Revision] = field(default_factory=dict)
     refused: dict[ObjectId, MvcsError] = field(default_factory=dict)
     copied: dict[str, int] = field(default_factory=dict)
@@ -83,10 +70,7 @@ class Acceptance:
         """List both ends."""
         self._packs = Presence.of(self.here.store.backend, self.there.store.backend)
         self._whole: dict[str, bool] = {}
-        self._needs = Needs(self.here.store.backend, self.remembered.needs)
-        anew = any(has_upgrade(side.store.backend, MOVED_BASES) for side in (self.here, self.there))
-        backend = self.here.store.backend
-        self._claims = Claims(self.known, exact_packs(backend), lambda: _footers(backend), anew)
+        self.progress, self.damaged = self.terms.progress, self.terms.damaged
 
     def mend(self, *, verify: bool) -> set[str]:
         """Bring again what commits here need and is missing or damaged; return what could not be had.
@@ -97,25 +81,28 @@ class Acceptance:
             verify: whether every pack here is hashed; otherwise those of another size than over there, and
                 those that were found damaged before.
         """
-        tried: set[str] = set()
-        while True:
-            names, unread = self._needs.of(self.known.values())
-            if verify:
-                self._verify(name for name in self._packs.here if name not in self._whole)
-                names += self._packs.here
-            suspects = {name for name in unread if not self._is_whole(name)}
-            owed = [name for name in names if name not in tried and (name in suspects or not self._has(name))]
-            if not owed:
-                break
-            tried.update(owed)
-            footers, _ = self._bring(name for name in dict.fromkeys(owed) if name in self._packs.there)
-            for name in footers:
-                self._link(name)
-            self.mended.update(footers)
-        lost = tried - self.mended
-        self.remembered.damaged |= lost.intersection(self._packs.here)
-        self.remembered.damaged -= {name for name, whole in self._whole.items() if whole}
+        names = self._needed_here()
+        if verify:
+            self._verify(name for name in self._packs.here if name not in self._whole)
+            names |= dict.fromkeys(self._packs.here)
+        owed = [name for name in names if not self._has(name)]
+        footers, _ = self._bring(name for name in owed if name in self._packs.there)
+        for name in footers:
+            self._link(name)
+        self.mended.update(footers)
+        lost = set(owed) - self.mended
+        self.damaged |= lost.intersection(self._packs.here)
+        self.damaged -= {name for name, whole in self._whole.items() if whole}
         return lost
+
+    def _needed_here(self) -> dict[str, None]:
+        """Return the packs that commits here need; those whose manifests cannot be read are left to fsck."""
+        manifests, names = ListedManifests(self.here.store.backend, self.terms.known), dict[str, None]()
+        for commit in self.known:
+            with suppress(*UNREADABLE_ERRORS):
+                line = next(manifests.lines([(commit, manifests.numbers(commit)[0])]))
+                names |= dict.fromkeys(line.packs)
+        return names
 
     @property
     def most_owed(self) -> int:
@@ -123,16 +110,11 @@ class Acceptance:
         return self._bytes_of(self._packs.there.keys() - self._packs.here.keys())
 
     def owed(self, revisions: Iterable[Revision]) -> int:
-        """Return the bytes of packs that commits need and that are not here, by footers over there."""
-        names: set[str] = set()
-        for part in _parts(revisions):
-            with suppress(*UNREADABLE_ERRORS):  # the one that fails is refused when it is looked at
-                self.there.store.catalog.attach_all(revision.written.pack for revision in part)
-            for revision in part:
-                with suppress(*UNREADABLE_ERRORS):
-                    needed = self.there.store.catalog.attach(revision.written.pack).needed
-                    names.update(name for name in (*needed, revision.written.pack) if not self._has(name))
-            self.there.store.catalog.keep(())
+        """Return the bytes of packs that commits need and that are not here, by manifests over there."""
+        names = set[str]()
+        for _, placement in self._placed(revisions):
+            if isinstance(placement, Placement):
+                names.update(name for name in placement.packs if not self._has(name))
         return self._bytes_of(names)
 
     def take(self, revisions: Iterable[Revision]) -> None:
@@ -143,74 +125,84 @@ class Acceptance:
         """
         for run in self._runs(revisions):
             self._take_run(run)
-            self.there.store.catalog.keep(())
 
-    def _runs(self, revisions: Iterable[Revision]) -> Iterator[dict[ObjectId, tuple[Revision, list[str]]]]:
-        """Yield commits, each with the packs that it is said to need, some at a time."""
-        run: dict[ObjectId, tuple[Revision, list[str]]] = {}
+    def _placed(self, revisions: Iterable[Revision]) -> Iterator[tuple[Revision, Placement | MvcsError]]:
+        """Yield commits, each with where it is said to lie over there, or with why that cannot be told."""
+        remaining = iter(revisions)
+        with ThreadPoolExecutor(STREAMS) as pool:
+            while part := list(islice(remaining, AHEAD)):
+                yield from zip(part, pool.map(self._placement, part), strict=True)
+
+    def _placement(self, revision: Revision) -> Placement | MvcsError:
+        try:
+            found = self.there.store.manifests.placement(revision.id)
+            if len(found.packs) > MAX_PACKS:
+                raise CorruptionError(f"it is said to need {len(found.packs)} packs; {MAX_PACKS} are allowed")
+        except UNREADABLE_ERRORS as error:
+            return error
+        return found
+
+    def _runs(self, revisions: Iterable[Revision]) -> Iterator[Run]:
+        """Yield commits, each with where it is said to lie, some at a time."""
+        run: Run = {}
         names: set[str] = set()
-        for part in _parts(revisions):
-            with suppress(*UNREADABLE_ERRORS):  # the one that fails is met again below
-                self.there.store.catalog.attach_all(revision.written.pack for revision in part)
-            for revision in part:
-                try:
-                    footer = self.there.store.catalog.attach(revision.written.pack)
-                except UNREADABLE_ERRORS as error:
-                    self._refuse(revision, error)
-                    continue
-                needed = [*footer.needed, revision.written.pack]
-                run[revision.id] = revision, needed
-                names.update(name for name in needed if not self._has(name))
-                if len(names) >= RUN_PACKS or self._bytes_of(names) >= RUN_BYTES:
-                    yield run
-                    run, names = {}, set()
+        for revision, placement in self._placed(revisions):
+            if isinstance(placement, MvcsError):
+                self._refuse(revision, placement)
+                continue
+            run[revision.id] = revision, placement
+            names.update(name for name in placement.packs if not self._has(name))
+            if len(names) >= RUN_PACKS or self._bytes_of(names) >= RUN_BYTES:
+                yield run
+                run, names = {}, set()
         if run:
             yield run
 
     def _bytes_of(self, names: set[str]) -> int:
         return sum(self._packs.there.get(name, 0) for name in names)
 
-    def _take_run(self, run: dict[ObjectId, tuple[Revision, list[str]]]) -> None:
-        names = list(dict.fromkeys(name for _, needed in run.values() for name in needed))
+    def _take_run(self, run: Run) -> None:
+        names = list(dict.fromkeys(name for _, placement in run.values() for name in placement.packs))
         footers, good = self._look_at(run, names)
         if not self.refused.keys().isdisjoint(run) and self._mend_believed(names):
             for identifier in run:
                 self.refused.pop(identifier, None)
-                self.taken.pop(identifier, None)
             footers, good = self._look_at(run, names)
-        for name, footer in footers.items():
-            if name in good:
+        needed = {name for manifest in good for name in manifest.placement.packs}
+        for name in footers:
+            if name in needed:
                 self._link(name)
-                self.here.graph.learn(footer)
             else:
                 self.quarantine.drop(name)
+        for manifest in good:
+            ancestors = self.here.graph.ancestors(map(self.here.graph.load, _parents(manifest)))
+            self.here.store.manifests.write(replace(manifest, ancestors=ancestors))
+            self.taken[manifest.written.id] = self.here.graph.load(manifest.written.id)
 
     def _mend_believed(self, names: list[str]) -> bool:
         """Hash the packs here that refused commits lean on; tell whether damaged ones came again."""
         self._verify(name for name in names if name in self._packs.here and name not in self._whole)
         damaged = [name for name in names if not self._whole.get(name, True)]
-        self.remembered.damaged.update(damaged)
+        self.damaged.update(damaged)
         footers, _ = self._bring(name for name in damaged if name in self._packs.there)
         for name in footers:
             self._link(name)
         self.mended.update(footers)
-        self.remembered.damaged.difference_update(footers)
+        self.damaged.difference_update(footers)
         return bool(footers)
 
-    def _look_at(
-        self, run: dict[ObjectId, tuple[Revision, list[str]]], names: list[str]
-    ) -> tuple[dict[str, Footer], set[str]]:
-        """Bring packs and judge commits; return the footers, and the packs that good commits need."""
+    def _look_at(self, run: Run, names: list[str]) -> tuple[dict[str, Footer], list[Manifest]]:
+        """Bring packs and judge commits; return the footers, and what good commits are recorded as."""
         footers, problems = self._bring(name for name in names if not self._has(name))
         store = ObjectStore(self.quarantine.beside(self.here.store.backend), self.here.store.memory)
         with suppress(*UNREADABLE_ERRORS):  # what lacks it says so
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
-        completeness, good = Completeness(store), set[str]()
-        for revision, needed in run.values():
+        completeness, good = Completeness(store), list[Manifest]()
+        for revision, placement in run.values():
             try:
-                good |= self._judge(revision, needed, completeness, problems)
+                good.append(self._judge(revision, placement, completeness, problems))
             except UNREADABLE_ERRORS as error:
                 self._refuse(revision, error)
         return footers, good
@@ -218,35 +210,30 @@ class Acceptance:
     def _judge(
         self,
         revision: Revision,
-        needed: list[str],
+        placement: Placement,
         completeness: Completeness,
         problems: Mapping[str, MvcsError],
-    ) -> set[str]:
-        """Take a commit when all it promises is there; return the packs it needs."""
-        catalog, pack = completeness.store.catalog, revision.written.pack
+    ) -> Manifest:
+        """Return what a commit is recorded as when all it promises is there, in packs that it needs.
+
+        Raises:
+            MvcsError: it is not.
+        """
         for parent in revision.commit.parents:
             if parent in self.refused:
                 raise self.refused[parent]
-        for name in needed:
+        for name in placement.packs:
             if name in problems:
                 raise problems[name]
-        footer = catalog.attach(pack)
-        written = ended_by(footer, revision.id, pack)
-        packs = {pack, *footer.needed}
-        for name in packs:
-            if not self._has(name):
-                self._claims.check(name, catalog.attach(name), catalog.attach)
-        completeness.check(Revision(written), data=revision.id not in self.dropped)
-        self.taken[revision.id] = Revision(written)
-        self._note(revision, footer)
-        return packs
+        self._claims.check(revision.written)
+        needed = completeness.check(revision, placement.packs, data=placement.dropped is None)
+        own, others = (tuple(one for one in some if one in needed) for some in (placement.own, placement.others))
+        found = replace(placement, own=own, others=others, number=0)
+        return Manifest(revision.written, carried(found, self.terms))
 
-    def _note(self, revision: Revision, footer: Footer) -> None:
-        """Remember what a commit needs while its footer is at hand."""
-        parents = revision.commit.parents
-        parent = (self.taken.get(parents[0]) or self.known.get(parents[0])) if parents else None
-        self._needs.learn(revision.written.pack, footer.needed)
-        self._needs.note(revision.written.pack, parent.written.pack if parent else "")
+    @cached_property
+    def _claims(self) -> "Claims":
+        return Claims(self.known, exact_packs(self.here.store.backend), self.here.store.manifests)
 
     def _refuse(self, revision: Revision, error: MvcsError) -> None:
         if error not in self.refused.values():
@@ -262,7 +249,7 @@ class Acceptance:
     def _has(self, name: str) -> bool:
         """Tell whether a pack is here, as far as listings and what was found before tell."""
         size = self._packs.here.get(name)
-        doubtful = name in self.remembered.damaged or self._packs.there.get(name, size) != size
+        doubtful = name in self.damaged or self._packs.there.get(name, size) != size
         if name in self._whole or (size is not None and doubtful):
             return self._is_whole(name)
         return size is not None
@@ -314,7 +301,7 @@ class Acceptance:
 
     def _inspected(self, name: str, data: bytes) -> Footer:
         footer = inspect_pack(name, data)
-        self.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
+        self.terms.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
         return footer
 
     def _named(self, name: str, error: MvcsError) -> MvcsError:
@@ -324,119 +311,51 @@ class Acceptance:
         return kind(f"{where}: {error.message}", hint=error.hint or hint)
 
 
-def _footers(backend: Backend) -> Iterator[Footer]:
-    for name in value_packs(backend):
-        with suppress(*UNREADABLE_ERRORS):
-            yield read_footer(backend, name)
-
-
-def _parts(revisions: Iterable[Revision]) -> Iterator[list[Revision]]:
-    remaining = iter(revisions)
-    while part := list(islice(remaining, AHEAD)):
-        yield part
+def _parents(manifest: Manifest) -> tuple[ObjectId, ...]:
+    return Commit.decode(manifest.written.content).parents
 
 
 @dataclass
 class Claims:
-    """Compares what footers say with what is known here, and with the pack that ends each commit.
+    """Sees that commits which come take no exact layer for their own that is another's.
 
     Attributes:
-        known: the commits that are here, as this store describes them.
+        known: the commits that are here.
         lying: the packs of exact layers that are here.
-        footers: gives all footers of packs that are here; asked for only where one of `lying` is claimed.
-        anew: whether commits of these stores may have been ended anew, by other packs.
+        manifests: those of this store; all are read only where one of `lying` is claimed.
     """
 
     known: Mapping[ObjectId, Revision]
     lying: Collection[str]
-    footers: Callable[[], Iterable[Footer]]
-    anew: bool = False
-    _ends: dict[ObjectId, WrittenCommit] = field(default_factory=dict)
-    _copies: dict[ObjectId, list[WrittenCommit]] = field(default_factory=dict)
+    manifests: Manifests
+    _came: dict[str, ObjectId] = field(default_factory=dict)
 
-    def check(self, name: str, footer: Footer, footer_of: FooterOf) -> None:
-        """Check what the footer of a pack that came says.
-
-        Args:
-            name: the pack.
-            footer: its footer.
-            footer_of: gives the footers of others, those included that came with it.
+    def check(self, written: WrittenCommit) -> None:
+        """Check what a commit that came says of its exact layer.
 
         Raises:
-            CorruptionError: it speaks of a commit otherwise than this store or the commit's own pack does, or
-                takes an exact layer for its own that is another's.
-            NotFoundError: a pack that it names is not there.
+            CorruptionError: it is another commit's.
         """
-        for written in footer.commits:
-            if written.id in self.known:
-                self._compare(written, self.known[written.id].written)
-            elif written.pack == name:
-                self._check_new(written)
-            else:
-                self._check_copy(written, footer_of)
-
-    def _check_copy(self, written: WrittenCommit, footer_of: FooterOf) -> None:
-        """Compare a copy with the commit's own pack; where that is gone, with the pack that ends it now."""
-        if self.anew and written.id in self._ends:
-            self._compare(written, self._ends[written.id])
-            return
-        try:
-            footer = footer_of(written.pack)
-        except NotFoundError:
-            if not self.anew:
-                raise
-            self._copies.setdefault(written.id, []).append(written)
-            return
-        self._compare(written, ended_by(footer, written.id, written.pack))
-
-    def _compare(self, said: WrittenCommit, known: WrittenCommit) -> None:
-        # Where another pack may end it by now, that cannot always say how much was stored.
-        if self.anew and said.pack != known.pack:
-            known = replace(known, pack=said.pack, stored_bytes=said.stored_bytes)
-        if said != known:
-            raise CorruptionError(f"its footer speaks of commit {short_id(said.id)} otherwise than is known")
-
-    def _check_new(self, written: WrittenCommit) -> None:
-        self._compare(written, self._ends.setdefault(written.id, written))
-        for copy in self._copies.pop(written.id, ()):
-            self._compare(copy, written)
         for pack in written.exact_packs:
-            self._check_layer(pack, written.id)
-
-    def _check_layer(self, pack: str, identifier: ObjectId) -> None:
-        """Check that no other commit has an exact pack; one that lies here alone is of a lost commit."""
-        claimed = pack in self._claimed
-        if not claimed and pack in self.lying:
-            claimed = bool(self._told[pack] - {identifier})
-            self._told[pack].add(identifier)
-        if claimed:
-            raise CorruptionError(
-                f"its footer says that commit {short_id(identifier)} keeps its exact layer "
-                f"in pack {pack[:12]}, which belongs to another commit of this store"
-            )
+            owners = {self._came.setdefault(pack, written.id)} | self._owned.get(pack, set())
+            if pack in self.lying:
+                owners |= self._told.get(pack, set())
+            if owners != {written.id}:
+                raise CorruptionError(
+                    f"it is said to keep its exact layer in pack {pack[:12]}, "
+                    "which belongs to another commit of this store"
+                )
 
     @cached_property
-    def _claimed(self) -> frozenset[str]:
-        return frozenset(pack for one in self.known.values() for pack in one.written.exact_packs)
+    def _owned(self) -> dict[str, set[ObjectId]]:
+        return {pack: {one.id} for one in self.known.values() for pack in one.written.exact_packs}
 
     @cached_property
     def _told(self) -> dict[str, set[ObjectId]]:
-        """By exact packs, the commits of which any footer here says that they are theirs, known or not."""
+        """By exact packs, the commits whose manifests here say that they are theirs, known or not."""
         found: dict[str, set[ObjectId]] = defaultdict(set)
-        for footer in self.footers():
-            for written in footer.commits:
-                for pack in written.exact_packs:
-                    found[pack].add(written.id)
+        for commit in self.manifests.listed():
+            with suppress(*UNREADABLE_ERRORS):
+                for pack in self.manifests.first(commit).written.exact_packs:
+                    found[pack].add(commit)
         return found
-
-
-def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> WrittenCommit:
-    """Return what the pack that ends a commit says of it.
-
-    Raises:
-        CorruptionError: this pack does not end the commit.
-    """
-    for written in footer.commits:
-        if written.id == identifier and written.pack == pack:
-            return written
-    raise CorruptionError(f"pack {pack[:12]} does not end commit {short_id(identifier)}, as it is said to")

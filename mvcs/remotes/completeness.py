@@ -1,16 +1,15 @@
-"""Is everything there that a commit names, in packs that its footer says it needs?"""
+"""Is everything there that a commit names, in packs of which it is said to need no others?"""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.errors import CorruptionError
 from mvcs.history import Revision
 from mvcs.objects import Blob, ExactTensor, ObjectId, QuantizedTensor, half, short_id
 from mvcs.store import ObjectStore
 
-Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
-"""The bases of an entry, by the halves of their ids, and the objects it holds."""
+Entry = tuple[str, tuple[ObjectId, ...], tuple[ObjectId, ...]]
+"""The pack of an entry, its bases, by the halves of their ids, and the objects it holds."""
 
 
 class IncompleteError(CorruptionError):
@@ -26,82 +25,86 @@ class Completeness:
     """
 
     store: ObjectStore
-    _entries: dict[str, list[Needs]] = field(default_factory=dict)
+    _entries: dict[str, list[Entry]] = field(default_factory=dict)
     _blobs: dict[tuple[ObjectId, int], Blob] = field(default_factory=dict)
 
-    def check(self, revision: Revision, *, data: bool = True) -> None:
-        """Check that all of a commit's value layer can be decoded from the packs that it says it needs.
+    def check(self, revision: Revision, packs: Iterable[str], *, data: bool = True) -> set[str]:
+        """Check that all of a commit's value layer can be decoded from some packs; return those it needs.
 
         Args:
             revision: the commit.
+            packs: the packs in which it is said to lie.
             data: whether its chunks have to be there; without them its tree and blob objects have to.
 
         Raises:
             CorruptionError: an object is nowhere there, or is not what it is named for.
             NotFoundError: a pack is not there.
         """
-        pack = revision.written.pack
-        names = (pack, *self.store.catalog.attach(pack).needed)
-        found = _decodable(entry for name in names for entry in self._of(name))
-        _require([revision.id, revision.commit.tree], found)
+        found = Decodable(entry for name in packs for entry in self._of(name))
+        needed = found.packs_of([revision.id, revision.commit.tree])
         tree = self.store.tree(revision.commit.tree)
         # What a tree names a thousand times is looked at once.
         for tensor in () if not data else dict.fromkeys(leaf.tensor for leaf in tree.leaves):
-            self._tensor(tensor, found)
+            needed |= self._tensor(tensor, found)
         for named in dict.fromkeys(tree.blobs()):
-            _require(named[:1], found)
+            needed |= found.packs_of(named[:1])
             if named not in self._blobs:
                 self._blobs[named] = self.store.named_blob(*named)
-            _require(self._blobs[named].chunks if data else (), found)
+            needed |= found.packs_of(self._blobs[named].chunks if data else ())
+        return needed
 
-    def _of(self, pack: str) -> list[Needs]:
+    def _of(self, pack: str) -> list[Entry]:
         if pack not in self._entries:
             placed = self.store.catalog.attach(pack).entries
-            self._entries[pack] = [(item.entry.base_ids, item.ids) for item in placed]
+            self._entries[pack] = [(pack, item.entry.base_ids, item.ids) for item in placed]
         return self._entries[pack]
 
-    def _tensor(self, tensor: ExactTensor | QuantizedTensor, found: set[ObjectId]) -> None:
-        if isinstance(tensor, ExactTensor):
-            _require(tensor.chunks, found)
-            self.store.check_lengths(tensor)
-            return
-        _require(tensor.chunk_ids(), found)
+    def _tensor(self, tensor: ExactTensor | QuantizedTensor, found: "Decodable") -> set[str]:
+        exact = isinstance(tensor, ExactTensor)
+        needed = found.packs_of(tensor.chunks if isinstance(tensor, ExactTensor) else tensor.chunk_ids())
         self.store.check_lengths(tensor)
-        if tensor.source is not None:
-            self._tensor(tensor.source, found)
+        if not exact and tensor.source is not None:
+            needed |= self._tensor(tensor.source, found)
+        return needed
 
 
-def has_data(store: ObjectStore, revision: Revision) -> bool:
-    """Tell whether all data of a commit are in the packs that its footer names.
+class Decodable:
+    """The objects of some entries that can be decoded from one another, and without going in a circle."""
 
-    Raises:
-        CorruptionError: something of it is damaged.
-    """
-    with suppress(IncompleteError, NotFoundError):
-        Completeness(store.apart()).check(revision)
-        return True
-    return False
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        """Look at all of them once."""
+        self._found: dict[ObjectId, Entry] = {}
+        self._whole: dict[ObjectId, ObjectId] = {}
+        blocked: dict[ObjectId, list[Entry]] = {}
+        stack = list(entries)
+        while stack:
+            entry = stack.pop()
+            missing = next((base for base in entry[1] if base not in self._found), None)
+            if missing is not None:
+                blocked.setdefault(missing, []).append(entry)
+                continue
+            for identifier in entry[2]:
+                name = half(identifier)
+                self._found.setdefault(name, entry)
+                self._whole.setdefault(name, identifier)
+                stack += blocked.pop(name, ())
 
+    def packs_of(self, identifiers: Iterable[ObjectId]) -> set[str]:
+        """Return the packs that reading some objects needs.
 
-def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
-    for identifier in identifiers:
-        if identifier not in found:
-            raise IncompleteError(f"object {short_id(identifier)} is in none of the packs that are named")
-
-
-def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:
-    """Return the objects of all entries that can be decoded from one another."""
-    found, halves = set[ObjectId](), set[ObjectId]()
-    blocked: dict[ObjectId, list[Needs]] = {}
-    stack = list(entries)
-    while stack:
-        entry = stack.pop()
-        missing = next((base for base in entry[0] if base not in halves), None)
-        if missing is not None:
-            blocked.setdefault(missing, []).append(entry)
-            continue
-        found.update(entry[1])
-        for name in map(half, entry[1]):
-            halves.add(name)
-            stack += blocked.pop(name, ())
-    return found
+        Raises:
+            IncompleteError: one cannot be decoded from these entries.
+        """
+        needed, seen = set[str](), set[int]()
+        stack = []
+        for identifier in identifiers:
+            if self._whole.get(half(identifier)) != identifier:
+                raise IncompleteError(f"object {short_id(identifier)} is in none of the packs that are named")
+            stack.append(half(identifier))
+        while stack:
+            entry = self._found[stack.pop()]
+            if id(entry) not in seen:
+                seen.add(id(entry))
+                needed.add(entry[0])
+                stack += entry[1]
+        return needed

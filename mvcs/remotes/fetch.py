@@ -98,15 +98,15 @@ def fetch_refs(
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
     with Quarantine(folder) as quarantine:
-        given = terms.remembered, terms.progress, terms.allow, terms.dropped
-        acceptance = Acceptance(here, there, known, quarantine, *given)
+        acceptance = Acceptance(here, there, known, quarantine, terms)
         lost = acceptance.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
         _refuse_without_room(terms, acceptance, lines)
         acceptance.take(revision for line in lines for revision in line.new)
         # A name here stood there already, and what it needs was lost.
-        again = (revision for line in lines if line.record.target in named for revision in line.new)
-        acceptance.mended |= {revision.written.pack for revision in again}.intersection(acceptance.copied)
+        again = [one.id for line in lines if line.record.target in named for one in line.new]
+        placed = (here.store.manifests.placement(one) for one in again if one in acceptance.taken)
+        acceptance.mended |= {name for one in placed for name in one.packs}.intersection(acceptance.copied)
     good = [line for line in lines if line.record.target in acceptance.taken or line.record.target in known]
     tips = [acceptance.taken[line.record.target] for line in good if line.record.target in acceptance.taken]
     new = {revision.id: revision for revision in reversed(list(here.graph.walk(tips, without=known)))}
@@ -149,7 +149,7 @@ def _walked(there: TransferSide, record: RefRecord, met: set[ObjectId]) -> list[
     target = record.target
     if target is None or target in met:
         return []
-    return list(there.walk([there.graph.load(target, record.pack)], without=met))
+    return list(there.graph.walk([there.graph.load(target)], without=met))
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -168,9 +168,9 @@ def _track(here: TransferSide, remote: str, line: _Line, revision: Revision, aut
     old = before.target if isinstance(before, RefRecord) else None
     if (old == line.target and not damaged) or (kind == TAGS and (old is not None or damaged)):
         return None
-    change = RefChange(line.target, revision.written.pack, author, "fetch", line.record.content)
+    change = RefChange(line.target, author, "fetch", line.record.content)
     here.refs.update(kind, name, before, change)
-    set_back = old is not None and not follows(here.graph, old, revision.id, revision.written.pack)
+    set_back = old is not None and not follows(here.graph, old, revision.id)
     return MovedRef(kind, name, old, line.target, forced=set_back)
 
 
@@ -187,7 +187,7 @@ def _forget(refs: RefStore, name: str, author: str) -> MovedRef | None:
     old = before.target if isinstance(before, RefRecord) else None
     if old is None and not isinstance(before, DamagedRecord):
         return None
-    refs.update(REMOTES, name, before, RefChange(None, None, author, "fetch: deleted over there"))
+    refs.update(REMOTES, name, before, RefChange(None, author, "fetch: deleted over there"))
     return MovedRef(REMOTES, name, old, None)
 
 

@@ -1,11 +1,9 @@
-"""Which packs commits need, and copying them from one store to another; a pack is the unit of retry."""
+"""Copying packs from one store to another; a pack is the unit of retry."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
@@ -15,7 +13,7 @@ from mvcs.errors import (
     MvcsError,
     StorageError,
 )
-from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
+from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
@@ -29,14 +27,12 @@ from mvcs.store import (
     name_of,
     pack_name,
     pack_path,
-    read_footer,
 )
 
 Answer = TypeVar("Answer")
 STREAMS = 4
 ATTEMPTS = 4
 END_BYTES = 1 << 12
-RECENT = 64
 
 
 @dataclass(frozen=True)
@@ -66,16 +62,6 @@ class Sent:
             self.mended + other.mended,
             (*self.revisions, *other.revisions),
         )
-
-
-def needed_packs(store: ObjectStore, revisions: Iterable[Revision]) -> list[str]:
-    """Return the packs that reading these commits' value layers needs, bases included, oldest first."""
-    names: dict[str, None] = {}
-    for revision in reversed(list(revisions)):
-        footer = store.catalog.attach(revision.written.pack)
-        for name in (*footer.needed, revision.written.pack):
-            names.setdefault(name)
-    return list(names)
 
 
 @dataclass(frozen=True)
@@ -120,14 +106,12 @@ class Route:
         target: where they are needed.
         progress: is told the packs done.
         read_back: read every copy again in full, not only its size and end.
-        announce: is told the paths of packs before the first of them is copied.
     """
 
     source: Backend
     target: Backend
     progress: Progress
     read_back: bool = False
-    announce: Callable[[Iterable[str]], None] | None = None
 
     def damaged(self, names: Iterable[str], *, exact: bool = False) -> set[str]:
         """Return which packs do not hash to their names at the target; each is read in full."""
@@ -157,8 +141,6 @@ class Route:
         """
         paths = [pack_path(name, exact=exact) for name in names]
         replaced = {pack_path(name, exact=exact) for name in over}
-        if self.announce is not None:
-            self.announce(paths)
         self.progress.start("copying packs", len(paths), "packs")
         with ThreadPoolExecutor(STREAMS) as pool:
             sizes = list(_bounded(pool, paths, lambda path: self._copy(path, path in replaced)))
@@ -218,10 +200,10 @@ def retried(action: Callable[[], Answer], attempts: int = ATTEMPTS) -> Answer:
     return retried(action, attempts - 1)
 
 
-def follows(graph: Graph, old: ObjectId, new: ObjectId | None, pack: str | None) -> bool:
+def follows(graph: Graph, old: ObjectId, new: ObjectId | None) -> bool:
     """Tell whether a name that moves loses nothing by it; where nobody can tell, it may."""
     try:
-        return new is not None and graph.is_ancestor(old, graph.load(new, pack))
+        return new is not None and graph.is_ancestor(old, graph.load(new))
     except UNREADABLE_ERRORS:
         return False
 
@@ -237,87 +219,6 @@ def refuse_rewind(graph: Graph, name: str, theirs: ObjectId, ours: Revision) -> 
             f"'{name}' over there has commits that are not behind yours (not a fast-forward)",
             hint="run 'mvcs fetch', compare, and continue from theirs; or push under another name",
         )
-
-
-@dataclass
-class RememberedPacks:
-    """What a clone remembers of its packs between two exchanges. It may be lost: then it is read again.
-
-    Attributes:
-        needs: by the pack that ends a commit: the pack that ends its first parent, or nothing, and then what
-            the commit needs beyond that parent.
-        damaged: packs here that were found damaged.
-    """
-
-    needs: dict[str, list[str]] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)
-
-
-@dataclass
-class Needs:
-    """Looks up which packs of the value layer commits need.
-
-    Attributes:
-        backend: where the packs lie.
-        remembered: what was read before, as of `RememberedPacks.needs`; what is read now is added.
-    """
-
-    backend: Backend
-    remembered: dict[str, list[str]]
-    _recent: OrderedDict[str, tuple[str, ...]] = field(default_factory=OrderedDict)
-
-    def of(self, revisions: Iterable[Revision]) -> tuple[list[str], list[str]]:
-        """Return the packs that commits and all behind them need, and those whose footers cannot be read.
-
-        Args:
-            revisions: everything behind some tips, parents before children.
-        """
-        ends: dict[bytes, str] = {}
-        names: dict[str, None] = {}
-        unread = []
-        for revision in revisions:
-            pack, parents = revision.written.pack, revision.commit.parents
-            ends[revision.id] = pack
-            try:
-                names |= dict.fromkeys(self.beyond(pack, ends.get(parents[0], "") if parents else ""))
-            except UNREADABLE_ERRORS:
-                unread.append(pack)
-            names.setdefault(pack)
-        return list(names), unread
-
-    def learn(self, pack: str, needed: tuple[str, ...]) -> None:
-        """Take what a footer says that was just read."""
-        self._recent[pack] = needed
-        while len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
-
-    def note(self, pack: str, parent: str) -> None:
-        """Remember what the commit that a pack ends needs; `parent` ends its first parent, or is empty."""
-        self.beyond(pack, parent)
-
-    def beyond(self, pack: str, parent: str) -> list[str]:
-        """Return what the commit that a pack ends needs beyond its first parent, which `parent` ends.
-
-        Raises:
-            MvcsError: a footer cannot be read.
-        """
-        line = self.remembered.get(pack)
-        if not line or line[0] not in {"", parent}:
-            line = self.remembered[pack] = self._compared(pack, parent)
-        return line[1:]
-
-    def _compared(self, pack: str, parent: str) -> list[str]:
-        needed = self._needed(pack)
-        try:
-            before = {parent, *self._needed(parent)} if parent else set()
-        except UNREADABLE_ERRORS:
-            parent, before = "", set()
-        return [parent, *(name for name in needed if name not in before)]
-
-    def _needed(self, pack: str) -> tuple[str, ...]:
-        if pack not in self._recent:
-            self.learn(pack, read_footer(self.backend, pack).needed)
-        return self._recent[pack]
 
 
 def damaged_there(error: MvcsError) -> MvcsError:
@@ -363,26 +264,9 @@ class TransferSide:
                 if record.target is None or record.target in found:
                     continue
                 with suppress(MvcsError):
-                    walk = list(self.walk([self.graph.load(record.target, record.pack)], without=found))
+                    walk = list(self.graph.walk([self.graph.load(record.target)], without=found))
                     found |= {revision.id: revision for revision in reversed(walk)}
         return found
-
-    def walk(
-        self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
-    ) -> Iterator[Revision]:
-        """Yield what `Graph.walk` does, each commit with the pack that ends it and counts."""
-        if not self.is_moved:
-            return self.graph.walk(starts, without)
-        return self._counting.walk((self._counting.load(one.id, one.written.pack) for one in starts), without)
-
-    @property
-    def is_moved(self) -> bool:
-        """Whether commits may have been ended anew here, by packs that another store does not name."""
-        return self._counting.is_moved
-
-    @cached_property
-    def _counting(self) -> CountingGraph:
-        return CountingGraph(self.store)
 
     def _newest(self, kind: str) -> Iterator[RefRecord]:
         survey = self.refs.survey(kind)

@@ -1,6 +1,6 @@
 """Push: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -8,21 +8,18 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note, update_behind
+from mvcs.refs import HEADS, NOTES, DamagedRecord, Moved, RefChange, RefRecord, RefStore, check_note
 from mvcs.remotes.pack_transfer import (
-    Needs,
     Presence,
-    RememberedPacks,
     Route,
     Sent,
     TransferSide,
     damaged_there,
     follows,
     is_whole,
-    needed_packs,
     refuse_rewind,
 )
-from mvcs.store import pack_path
+from mvcs.store import DataDrop, KnownManifests, Manifest, Placement, pack_path
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,10 @@ class TransferTerms:
         lease: where branches over there have to stand for that; None where it does not matter.
         read_back: whether every copy, those made before included, is read again in full before a ref
             names it.
-        remembered: what the near end remembers of its packs; what is learnt is added.
-        announce: is told the paths of packs before the first of them is copied.
+        known: what the near end knows of its manifests; what is read is added.
+        damaged: packs of the near end that were found damaged; what is found, and mended, is noted.
+        carried: says of a drop what it says in another store.
         allow: is told what a pack from over there unpacks to, and raises where that is too much.
-        dropped: commits over there whose data were given up on purpose.
         room: whether what comes has room; None where there is no limit.
     """
 
@@ -85,10 +82,10 @@ class TransferTerms:
     force: bool = False
     lease: Mapping[str, ObjectId | None] | None = None
     read_back: bool = False
-    remembered: RememberedPacks = field(default_factory=RememberedPacks)
-    announce: Callable[[Iterable[str]], None] | None = None
+    known: KnownManifests = field(default_factory=KnownManifests)
+    damaged: set[str] = field(default_factory=set)
+    carried: Callable[[DataDrop], DataDrop] = lambda drop: drop
     allow: Callable[[int], None] = lambda _: None
-    dropped: Container[ObjectId] = frozenset()
     room: Room | None = None
 
 
@@ -130,7 +127,7 @@ def push_refs(
         if wish not in before and isinstance(record, DamagedRecord)
     }
     revisions = {
-        wish: here.graph.load(wish.record.target or ObjectId(b""), wish.record.pack) for wish in wishes
+        wish: here.graph.load(wish.record.target or ObjectId(b"")) for wish in wishes
     }
     for wish, record in before.items():
         target = record.target if isinstance(record, RefRecord) else None
@@ -142,7 +139,7 @@ def push_refs(
                 hint="look at it first: 'mvcs fetch'",
             )
     tips = list(revisions.values())
-    sent, exact = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
+    sent, exact = _copy_history(here, there, tips, terms)
     damaged = merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
     for name, error in damaged.items():
         terms.progress.note(f"{name} was not sent: {error.message}")
@@ -172,54 +169,86 @@ def _move(
     if old == wish.record.target:
         return None
     record, action = wish.record, f"push: {wish.name}"
-    change = RefChange(record.target, record.pack, terms.author, action, record.content, exact)
-    update_behind(refs, wish.kind, wish.name, before, change)
-    forced = terms.force and old is not None and not follows(graph, old, record.target, record.pack)
+    change = RefChange(record.target, terms.author, action, record.content, exact)
+    refs.update(wish.kind, wish.name, before, change)
+    forced = terms.force and old is not None and not follows(graph, old, record.target)
     return MovedRef(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
 
 
 def _copy_history(
-    here: TransferSide,
-    there: TransferSide,
-    tips: list[Revision],
-    theirs: Collection[ObjectId],
-    terms: TransferTerms,
+    here: TransferSide, there: TransferSide, tips: list[Revision], terms: TransferTerms
 ) -> tuple[Sent, frozenset[str]]:
-    """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at.
+    """Bring the far end what it lacks of the history behind `tips`: packs, and then manifests of its own.
 
     Return also the packs of exact layers that are there now.
     """
-    new = tuple(here.walk(tips, without=theirs))
-    old = [revision for revision in here.walk(tips) if revision.id in theirs]
+    theirs = here.behind(tips, there.tips())
+    new = tuple(here.graph.walk(tips, without=theirs))
+    placements = dict(here.store.manifests.placements(revision.id for revision in reversed(new)))
+    again = _without_data(here, there, [tip for tip in tips if tip.id in theirs])
     ends = here.store.backend, there.store.backend
-    route = Route(*ends, terms.progress, terms.read_back, terms.announce)
-    wanted = needed_packs(here.store, new)
-    expected = _expected(here, there, old, terms)
-    sent = Sent(revisions=new) + _send_packs(route, wanted, expected)
+    route = Route(*ends, terms.progress, terms.read_back)
+    wanted = [*placements.values(), *(ours for _, ours, _ in again)]
+    expected = _expected(here, there, tips, new, theirs, terms)
+    sent = Sent(revisions=new) + _send_packs(route, _packs(wanted), expected)
     exact: list[str] = []
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
-        layers = (name for revision in here.walk(tips) for name in revision.written.exact_packs)
+        layers = (name for revision in here.graph.walk(tips) for name in revision.written.exact_packs)
         also, exact = _send_layers(route, list(dict.fromkeys(layers)))
         sent += also
     terms.arrived(new)
+    for revision in reversed(new):
+        first = here.store.manifests.first(revision.id)
+        placement = carried(placements[revision.id], terms)
+        there.store.manifests.write(Manifest(first.written, placement, first.ancestors))
+    moves = [Moved(commit, ours, read) for commit, ours, read in again]
+    there.refs.duties.move(there.store.manifests, moves, terms.author)
     return sent, frozenset(exact)
 
 
+def carried(placement: Placement, terms: TransferTerms) -> Placement:
+    """Return what another store is told of where the data of a commit lie."""
+    dropped = placement.dropped
+    return placement if dropped is None else replace(placement, dropped=terms.carried(dropped))
+
+
+def _packs(placements: Iterable[Placement]) -> list[str]:
+    """Return the packs that several commits need, each once, those of others first."""
+    return list(dict.fromkeys(name for one in placements for name in (*one.others, *one.own)))
+
+
+def _without_data(
+    here: TransferSide, there: TransferSide, tips: Iterable[Revision]
+) -> list[tuple[ObjectId, Placement, Placement]]:
+    """Return the tips that the far end has and whose data it gave up: where they lie here, and there."""
+    found = []
+    for tip in {tip.id: tip for tip in tips}.values():
+        theirs = there.store.manifests.placement(tip.id)
+        ours = here.store.manifests.placement(tip.id)
+        if theirs.dropped is not None and ours.dropped is None:
+            found.append((tip.id, ours, theirs))
+    return found
+
+
 def _expected(
-    here: TransferSide, there: TransferSide, old: list[Revision], terms: TransferTerms
+    here: TransferSide,
+    there: TransferSide,
+    tips: Iterable[Revision],
+    new: Iterable[Revision],
+    theirs: Collection[ObjectId],
+    terms: TransferTerms,
 ) -> list[str]:
     """Return the packs that the far end should have of commits that are there.
 
-    Where commits were ended anew, each store names packs of its own: then the far end is asked what it needs,
-    and only where all is to be looked at.
+    These are of the commits which new ones continue and of tips; with `read_back`, of all that lie behind.
     """
-    if not here.is_moved and not there.is_moved:
-        return Needs(here.store.backend, terms.remembered.needs).of(reversed(old))[0]
-    if not terms.read_back:
-        return []
-    names, _ = Needs(there.store.backend, terms.remembered.needs).of(there.history().values())
-    return names
+    if terms.read_back:
+        commits = [revision.id for revision in here.graph.walk(tips) if revision.id in theirs]
+    else:
+        ends = [*(tip.id for tip in tips), *(parent for one in new for parent in one.commit.parents)]
+        commits = [one for one in dict.fromkeys(ends) if one in theirs]
+    return _packs(placement for _, placement in there.store.manifests.placements(commits))
 
 
 def _send_layers(route: Route, names: list[str]) -> tuple[Sent, list[str]]:

@@ -373,7 +373,7 @@ class Amendment:
         if origin.restored_from is not None or before is None:
             return origin
         with suppress(MvcsError):
-            return replace(origin, restored_from=self.session.graph.load(before, None))
+            return replace(origin, restored_from=self.session.graph.load(before))
         return origin
 
     def reworded(self, request: CommitRequest) -> tuple[CommitRequest, KeptFiles]:
@@ -395,7 +395,7 @@ class Amendment:
         session, names = self.session, []
         for name, record in session.refs.survey(REMOTES).told(session.progress.note).items():
             with suppress(MvcsError):  # what is damaged is reported by what needs it
-                tip = session.graph.load(record.target, record.pack) if record.target else None
+                tip = session.graph.load(record.target) if record.target else None
                 if tip is not None and session.graph.is_ancestor(self.old.id, tip):
                     names.append(name)
         if not names:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import ConflictError
 from mvcs.history import Revision
-from mvcs.refs import HEADS, RefChange, RefRecord, update_behind
+from mvcs.refs import HEADS, RefChange, RefRecord
 from mvcs.remotes import ahead_behind
 from mvcs.reports import CheckoutReport
 from mvcs.repository.session import Session
@@ -41,8 +41,8 @@ class BranchMove:
         Raises:
             ConflictError: another writer was first; nothing changed.
         """
-        change = RefChange(self.after.id, self.after.written.pack, self.session.author, self.action)
-        update_behind(self.session.refs, HEADS, self.branch, self.record, change)
+        change = RefChange(self.after.id, self.session.author, self.action)
+        self.session.refs.update(HEADS, self.branch, self.record, change)
 
     def with_files(self, *, force: bool = False) -> CheckoutReport:
         """Move the branch, and then files and HEAD; an interruption between the two is remembered.
@@ -83,7 +83,7 @@ def forward(session: Session, branch: str, upstream: Upstream, theirs: Revision)
         ConflictError: both sides have commits the other lacks.
     """
     record = session.refs.newest(HEADS, branch)
-    ours = session.graph.load(record.target, record.pack) if record and record.target else None
+    ours = session.graph.load(record.target) if record and record.target else None
     followed = branch == session.branch and session.place.top is not None
     if ours is not None and session.graph.is_ancestor(theirs.id, ours):
         stopped = followed and InterruptedMove.of(session, ours)

@@ -29,7 +29,7 @@ def load_tip(graph: Graph, refs: RefStore, branch: str, record: RefRecord, *, st
     """
     target = record.target or ObjectId(b"")
     try:
-        return graph.follow(target, record.pack)
+        return graph.load(target)
     except (CorruptionError, NotFoundError) as error:
         message = f"branch '{branch}' points at {short_id(target)}, which {_fault(error)}"
         raise type(error)(message, hint=_way_back(graph, refs, branch, stands=stands)) from error
@@ -67,7 +67,7 @@ def load_head(graph: Graph, refs: RefStore, commit: ObjectId, default: str) -> R
         CorruptionError: it is damaged; likewise.
     """
     try:
-        return graph.load(commit, None)
+        return graph.load(commit)
     except (CorruptionError, NotFoundError) as error:
         gone = isinstance(error, NotFoundError)
         message = f"HEAD is on no branch and stands on {short_id(commit)}, which {_fault(error)}"
@@ -113,7 +113,7 @@ def _newest_whole(graph: Graph, refs: RefStore, branch: str) -> int | None:
 
 def _is_whole(graph: Graph, record: RefRecord) -> bool:
     try:
-        graph.load(record.target or ObjectId(b""), record.pack)
+        graph.load(record.target or ObjectId(b""))
     except UNREADABLE_ERRORS:
         return False
     return True

@@ -61,7 +61,7 @@ def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> No
     for name, record in session.refs.survey(REMOTES).whole.items():
         before = session.refs.newest(HEADS, name[len(start) :])
         if name.startswith(start) and (before is None or before.target != record.target):
-            change = RefChange(record.target, record.pack, session.author, f"{CLONING}{source.name}")
+            change = RefChange(record.target, session.author, f"{CLONING}{source.name}")
             session.refs.update(HEADS, name[len(start) :], before, change)
     stand, missing = f"ref: {session.place.description.default_branch}", None
     if wanted is not None and session.branch_record(wanted):

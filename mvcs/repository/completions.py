@@ -225,7 +225,7 @@ class Candidates:
         tips = [] if head is None else [head]
         for record in self._session.refs.survey(HEADS).whole.values():
             with suppress(MvcsError):
-                tips.append(graph.load(record.target or ObjectId(b""), record.pack))
+                tips.append(graph.load(record.target or ObjectId(b"")))
         with suppress(MvcsError):
             yield from islice(graph.walk(tips), LOOKED_AT)
 

@@ -28,9 +28,9 @@ def note_move(session: "Session", after: Head, action: str) -> None:
     left = "" if before is None else before.text
     try:
         left_at, entered_at = _number(session, before), _number(session, after)
-        pack, commit = _commit(session, after)
+        commit = _commit(session, after)
         move = Move(
-            now_microseconds(), session.author, said, left, left_at, after.text, entered_at, commit, pack
+            now_microseconds(), session.author, said, left, left_at, after.text, entered_at, commit
         )
         HeadLog(session.place.local).note(move)
     except MvcsError as error:
@@ -62,14 +62,12 @@ def _number(session: "Session", stands: Head | None) -> int:
     return -1 if number is None else number
 
 
-def _commit(session: "Session", stands: Head) -> tuple[str, str]:
-    """Return the pack of the commit that HEAD stands on, and its id; empty where there is none."""
+def _commit(session: "Session", stands: Head) -> str:
+    """Return the id of the commit that HEAD stands on; empty where there is none."""
     if stands.commit is not None:
-        return session.graph.load(stands.commit, None).written.pack, stands.commit.hex()
+        return stands.commit.hex()
     record = session.branch_record(stands.branch or "")
-    if record is None or record.target is None:
-        return "", ""
-    return record.pack or "", record.target.hex()
+    return "" if record is None or record.target is None else record.target.hex()
 
 
 def moves_of(session: "Session", ref: str) -> list[ReflogEntry]:

@@ -20,7 +20,6 @@ from mvcs.lineage import (
 from mvcs.objects import Leaf, ObjectId, Tree, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore, notes_of
 from mvcs.restore import located_chunks, stored_share
-from mvcs.retention import DataDrops
 from mvcs.store import ObjectStore, Run
 
 CAUGHT_UP = 256
@@ -55,17 +54,6 @@ class Indexing:
         if self._path is None:
             raise NotFoundError("a bare store has no lineage index", hint="clone it; the clone has one")
         return Lineage.open(self._path, self._put_aside)
-
-    def lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
-        """Return the commits, and their packs, whose id starts with a prefix, as far as the index knows.
-
-        Nothing where a pack is gone that it names: then only the store can tell.
-        """
-        if self._path is None:
-            return []
-        known = self.lineage.by_prefix(prefix)
-        found = [self._graph.told(identifier, pack) for identifier, pack in known.items()]
-        return [(one.id, one.written.pack) for one in found if one is not None] if all(found) else []
 
     def record(self, revision: Revision, before: Tree | None = None) -> str | None:
         """Tell the index of a commit, of those before it that it missed, and of where the refs stand.
@@ -139,7 +127,7 @@ class Indexing:
         return self._graph.walk(self._graph.tips(records))
 
     def _commit(self, revision: Revision, before: Tree | None = None) -> CommitRecord:
-        self._store.catalog.attach_commit(revision.written.pack)
+        self._store.catalog.attach_commit(revision.id)
         tree = self._store.tree(revision.commit.tree)
         old = before if before is not None and tree.is_like(before) else None
         kept = frozenset[int]() if old is None else self._kept(tree, revision, old)
@@ -158,7 +146,7 @@ class Indexing:
         )
         written = revision.written
         sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
-        return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors, kept)
+        return CommitRecord(revision.id, revision.commit, *sizes, tensors, kept)
 
     def _kept(self, tree: Tree, revision: Revision, before: Tree) -> frozenset[int]:
         """Return the leaves of which nothing is new, and which the index has where they lie now."""
@@ -176,10 +164,6 @@ class Indexing:
         )
         return frozenset(index for index, ids in same.items() if [*islice(places, len(ids))] == known[index])
 
-    @cached_property
-    def _drops(self) -> DataDrops:
-        return DataDrops.of(self._store.backend)
-
     def _encodings(
         self, leaves: Mapping[ObjectId, Leaf], commit: ObjectId
     ) -> dict[ObjectId, tuple[EncodingRecord, ...]]:
@@ -192,7 +176,7 @@ class Indexing:
 
     def _singly(self, leaf: Leaf, commit: ObjectId) -> Iterator[EncodingRecord]:
         links = [self._store.catalog.find(chunk) for chunk in leaf.tensor.chunk_ids()]
-        if None in links and self._drops.get(commit) is not None:
+        if None in links and self._store.manifests.dropped([commit]):
             return
         for link in located_chunks(self._store, leaf) if None in links else filter(None, links):
             yield from self._each(Run(link))

@@ -74,9 +74,9 @@ def asked_branches(session: Session, rev: str = "") -> list[str]:
 
 def tell_left(session: Session, revision: Revision, store: ObjectStore, tree: Tree) -> None:
     """Say of a commit whose data were dropped that they can be read all the same, if so."""
-    drop = session.dropped.get(revision.id)
+    drop = session.data_drop(revision.id)
     if drop is not None and _are_there(store, tree):
-        session.progress.note(said_of(session.place.backend, drop, left=True))
+        session.progress.note(said_of(session.place.backend, revision.id, drop, left=True))
 
 
 def looked_at(session: Session, reading: Reading) -> CommitInfo:

@@ -9,7 +9,7 @@ from mvcs.history import Graph, Revision
 from mvcs.memory import parse_size
 from mvcs.refs import HEADS, RefStore
 from mvcs.reports import as_size
-from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name, read_footer
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, Manifests, pack_name
 
 LISTED_EVERY = 64
 EXACT_LAYERS = "retention.exact_layers"
@@ -166,6 +166,5 @@ class Quota:
     def _needed_now(self, graph: Graph, refs: RefStore) -> set[str]:
         needed: set[str] = set()
         for tip in graph.tips(refs.survey(HEADS).whole.values()):
-            footer = read_footer(self.backend, tip.written.pack)
-            needed |= {tip.written.pack, *footer.needed, *tip.written.exact_packs}
+            needed |= {*Manifests(self.backend).placement(tip.id).packs, *tip.written.exact_packs}
         return needed

@@ -40,13 +40,13 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
         UsageError: the name will not do.
     """
     check_new(session, HEADS, name)
-    change = RefChange(revision.id, revision.written.pack, session.author, action)
+    change = RefChange(revision.id, session.author, action)
     session.refs.update(HEADS, name, session.branch_record(name), change)
 
 
 def note_dropped(session: Session, name: str, revision: Revision) -> None:
     """Say that what was given a name restores as quantized values alone, or not at all."""
-    if session.dropped.get(revision.id):
+    if session.data_drop(revision.id):
         from mvcs.repository.opened_commit import looked_at, open_for
 
         info = looked_at(session, open_for(session, revision, exact=False, tell=False))

@@ -22,8 +22,8 @@ from mvcs.repository.branch_tip import load_head, load_tip
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
-from mvcs.retention import DataDrops, Source, has_exact_layer, try_drop_old_layers
-from mvcs.store import UNREADABLE_ERRORS, Backend, ObjectStore
+from mvcs.retention import Source, has_exact_layer, try_drop_old_layers
+from mvcs.store import UNREADABLE_ERRORS, Backend, DataDrop, ObjectStore
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
@@ -51,7 +51,7 @@ class Session:
         published: the commit that was made last while this is open.
         allowance: how much may be restored.
         mechanisms: of bounded commits, that are at work; None for all, as of users.
-        unbounded_packs: names of packs that were seen to end no bounded commit.
+        unbounded: commits that were seen to be exact.
     """
 
     place: Place
@@ -60,7 +60,7 @@ class Session:
     published: ObjectId | None = None
     allowance: Allowance = UNLIMITED
     mechanisms: "Mechanisms | None" = None
-    unbounded_packs: set[str] = field(default_factory=set)
+    unbounded: set[ObjectId] = field(default_factory=set)
 
     def warn(self, text: str) -> None:
         """Keep something that a person should hear once."""
@@ -311,7 +311,6 @@ class Session:
             self.refs,
             self.head,
             branch,
-            lambda prefix: self.indexing.lookup(prefix),  # noqa: PLW0108 - the index is opened only then
             self.goals,
             self.later,
             tell,
@@ -327,7 +326,7 @@ class Session:
     ) -> CommitInfo:
         """Return a commit as people and scripts see it."""
         info = commit_info(revision, self.store, self.later(revision.id), notes, timings)
-        return replace(info, data_dropped=True) if self.dropped.get(revision.id) else info
+        return replace(info, data_dropped=True) if self.data_drop(revision.id) else info
 
     @cached_property
     def quota(self) -> Quota:
@@ -339,18 +338,13 @@ class Session:
         """What rules of retention go by here."""
         return rule_source(self.place.backend, self.graph, self.refs, self.head, self.progress.note)
 
-    def forget_dropped(self) -> None:
-        """Look again which commits' data were dropped, when that is asked for next."""
-        self.__dict__.pop("dropped", None)
-
-    @cached_property
-    def dropped(self) -> DataDrops:
-        """The commits whose data were dropped, as of the first look."""
+    def data_drop(self, commit: ObjectId) -> DataDrop | None:
+        """Return that the data of a commit were given up; None where they were not, or nobody can tell."""
         try:
-            return DataDrops.of(self.place.backend)
+            return self.store.manifests.dropped([commit]).get(commit)
         except MvcsError as error:
-            self.progress.note(f"which commits' data were dropped cannot be told: {error.message}")
-            return DataDrops({})
+            self.warn(f"whether the data of a commit were dropped cannot be told: {error.message}")
+            return None
 
     @property
     def author(self) -> str:

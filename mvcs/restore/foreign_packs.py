@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.history import Revision
 from mvcs.objects import Blob, Kind, ObjectId
 from mvcs.restore.show import located_chunks
-from mvcs.store import UNREADABLE_ERRORS, Footer, Located, ObjectStore, links_behind, pack_path, read_footer
+from mvcs.store import UNREADABLE_ERRORS, Located, ObjectStore, links_behind, pack_path
 
 _LEAST_BYTES = 1 << 16
 _ENDING_BYTES = 1 << 12  # about what ending one commit anew takes
@@ -77,35 +78,30 @@ class _Look:
         return self.needed.keys() - self.own
 
     def count(self, revision: Revision) -> None:
-        footer = self._footer(revision)
-        if footer is not None:
-            self.own.update((*footer.own, revision.written.pack))
-            self.needed.update(footer.needed)
-
-    def _footer(self, revision: Revision) -> Footer | None:
-        try:
-            return read_footer(self.store.backend, revision.written.pack)
-        except UNREADABLE_ERRORS:
-            return None
+        with suppress(*UNREADABLE_ERRORS):
+            placement = self.store.manifests.placement(revision.id)
+            self.own.update(placement.own)
+            self.needed.update(placement.packs)
 
     def look_at(self, revision: Revision, foreign: set[str]) -> None:
         """Note what a commit needs of foreign packs; of one that cannot be read, forget these."""
-        footer = self._footer(revision)
-        if footer is None or revision.id in self.dropped or foreign.isdisjoint(footer.needed):
-            return
+        packs = frozenset[str]()
         try:
+            packs = frozenset(self.store.manifests.placement(revision.id).packs)
+            if revision.id in self.dropped or foreign.isdisjoint(packs):
+                return
             for link in self._behind(revision):
                 if link.pack in foreign:
                     self.used[link.pack][link.placed.offset] = link.placed.length
         except UNREADABLE_ERRORS:
-            foreign.difference_update(footer.needed)
+            foreign -= packs
         self._met += 1
         if self._met % _HELD == 0:
-            self.store.keep([revision.written.pack, *footer.needed])
+            self.store.keep(packs)
 
     def _behind(self, revision: Revision) -> list[Located]:
         catalog = self.store.catalog
-        catalog.attach_commit(revision.written.pack)
+        catalog.attach_commit(revision.id)
         return links_behind(self._held(revision), lambda name, exact: catalog.locate(name, exact=exact))
 
     def _held(self, revision: Revision) -> Iterator[Located]:

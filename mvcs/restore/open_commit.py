@@ -287,7 +287,7 @@ def open_reading(
         NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
         CorruptionError: something on the way is damaged.
     """
-    store.catalog.attach_commit(revision.written.pack)
+    store.catalog.attach_commit(revision.id)
     tree = store.tree(revision.commit.tree)
     # Whoever reads data that were dropped on purpose hears when, and what is there instead.
     store.catalog.explains = functools.partial(explained, store, revision, tree, branches)

@@ -135,8 +135,7 @@ class _Origins:
 
     @classmethod
     def of(cls, reading: Reading) -> "_Origins":
-        pack = reading.revision.written.pack
-        return cls({pack, *reading.store.catalog.attach(pack).own})
+        return cls({*reading.store.manifests.placement(reading.revision.id).own})
 
     def of_tensor(self, path: str, chunks: list[Located]) -> tuple[int, str, str | None]:
         """Return the bytes that are new with a tensor, where they all are, and which tensor shares them."""
@@ -215,8 +214,8 @@ def _classes(
         rows.append(ClassInfo("blobs", blobs, 0, 0))
     catalog, stored = reading.store.catalog, info.stored_bytes
     if any(tensor.where == "dropped" for tensor in tensors):  # what was stored of them is no metadata
-        own = catalog.attach(reading.revision.written.pack).own
-        footers = (catalog.known(name, exact=False) for name in {reading.revision.written.pack, *own})
+        own = reading.store.manifests.placement(reading.revision.id).own
+        footers = (catalog.known(name, exact=False) for name in own)
         stored = sum(footer.tail.pack_length for footer in footers if footer and footer.tail)
     rest = stored - sum(row.stored_bytes for row in rows)
     overhead = info.exact_bytes - sum(exact.values()) if exact else 0

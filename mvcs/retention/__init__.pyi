@@ -1,26 +1,14 @@
-from .dropped import carry_drops, dropped_why, explained, said_of
-from .drops import (
-    DataDrop,
-    DataDrops,
-    Drop,
-    DropLog,
-    DropRecord,
-    drops_row,
-    record_drops,
-    record_there,
-    told_of,
-)
+from .dropped import dropped_why, explained, said_of
+from .drops import Drop, DropLog, DropRecord, drops_row
 from .exact_layers import drop_layers, has_exact_layer, layer_bytes, record_absent, try_drop_old_layers
 from .facts import Source
-from .pins import PinRecord, pin, pins_row, unpin
+from .pins import PinRecord, pin, pinned, pins_row, unpin
 from .plan import GONE, Plan, Ruling, commit_names, dropped_before
 from .record_row import RecordRow
 from .rules import Keeps, Layer, Rule, RuleRecord, RuleWords, parse_age, rules_from, rules_row, set_rules
 
 __all__ = [
     "GONE",
-    "DataDrop",
-    "DataDrops",
     "Drop",
     "DropLog",
     "DropRecord",
@@ -34,7 +22,6 @@ __all__ = [
     "RuleWords",
     "Ruling",
     "Source",
-    "carry_drops",
     "commit_names",
     "drop_layers",
     "dropped_before",
@@ -45,15 +32,13 @@ __all__ = [
     "layer_bytes",
     "parse_age",
     "pin",
+    "pinned",
     "pins_row",
     "record_absent",
-    "record_drops",
-    "record_there",
     "rules_from",
     "rules_row",
     "said_of",
     "set_rules",
-    "told_of",
     "try_drop_old_layers",
     "unpin",
 ]

@@ -1,17 +1,16 @@
-"""Drop records: which exact layers and data were given up on purpose, so that dropped differs from lost.
+"""Drop records: which exact layers were given up on purpose, so that dropped differs from lost.
 
 `docs/format/drops.md` is the specification.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import MAX_NUMBER, ObjectId, Pairs, as_id, as_integer, as_list, as_pairs, cbor, seal, unseal
-from mvcs.refs import now_microseconds
 from mvcs.retention.record_row import RecordRow
-from mvcs.store import DROPPED_DATA, UNREADABLE_ERRORS, Backend, has_upgrade, refuse_changes, upgrade
+from mvcs.store import UNREADABLE_ERRORS, Backend, refuse_changes
 
 FOLDER = "retention/drops"
 FOLDED = 64
@@ -19,18 +18,17 @@ ITEMS = 4  # of a drop, the last one not always there
 _MAGIC = b"MVCSDRP1"
 MAX_RECORD = 64 << 20
 ATTEMPTS = 8
-DATA, RULES, WHY = "data", "rules", "why"
 
 
 @dataclass(frozen=True)
 class Drop:
-    """What was given up of one commit: its exact layer, or its data.
+    """The exact layer of one commit, which was given up.
 
     Attributes:
         commit: whose it was.
-        packs: the names of the packs of the layer; none for data.
+        packs: the names of the packs of the layer.
         time: microseconds since 1970-01-01 UTC.
-        more: what else it says, as `DataDrop` reads it; names that are not known are kept. None for nothing.
+        more: what a later version says of it, which is kept; None for nothing.
     """
 
     commit: ObjectId
@@ -234,90 +232,3 @@ def _is_whole(live: list[int], newest: int | None) -> bool:
     count = max(live[0] if live else -1, -1 if newest is None else newest) + 1
     folds = range(FOLDED - 1, count, FOLDED)
     return sorted(live) == [*folds, *range(count - count % FOLDED, count)]
-
-
-@dataclass(frozen=True)
-class DataDrop:
-    """What is on record of data that were given up.
-
-    Attributes:
-        commit: whose data they were.
-        time: when, in microseconds since 1970-01-01 UTC.
-        rules: number of the record of rules that was in force; None where the drop does not tell.
-        why: text for people.
-    """
-
-    commit: ObjectId
-    time: int
-    rules: int | None = None
-    why: str = ""
-
-    @property
-    def drop(self) -> Drop:
-        """The form in a record."""
-        rules: Pairs = () if self.rules is None else ((RULES, self.rules),)
-        why: Pairs = ((WHY, self.why),) if self.why else ()
-        return Drop(self.commit, (), self.time, ((DATA, True), *rules, *why))
-
-
-def told_of(drop: Drop) -> tuple[bool | None, DataDrop]:
-    """Return whether data were given up or came back, None where the drop is of another layer."""
-    said = dict(drop.more or ())
-    gone, rules, why = (said.get(name) for name in (DATA, RULES, WHY))
-    number = rules if type(rules) is int else None
-    found = DataDrop(drop.commit, drop.time, number, why if isinstance(why, str) else "")
-    return (gone if isinstance(gone, bool) else None), found
-
-
-@dataclass(frozen=True)
-class DataDrops:
-    """The drops of data of a store; of each commit its newest one counts.
-
-    Attributes:
-        found: by commit.
-        damaged: why some records cannot be read: what is missing may have been dropped.
-    """
-
-    found: Mapping[ObjectId, DataDrop]
-    damaged: tuple[MvcsError, ...] = ()
-
-    @classmethod
-    def of(cls, backend: Backend) -> "DataDrops":
-        """Read them; a store without the upgrade has none, which costs one look.
-
-        Raises:
-            NotFoundError: records go faster than they can be read.
-        """
-        if not has_upgrade(backend, DROPPED_DATA):
-            return cls({})
-        drops, damaged = DropLog(backend).survey()
-        newest: dict[ObjectId, DataDrop | None] = {}
-        for drop in drops:
-            gone, told = told_of(drop)
-            if gone is not None:
-                newest.setdefault(drop.commit, told if gone else None)
-        return cls({key: told for key, told in newest.items() if told is not None}, tuple(damaged))
-
-    def get(self, commit: ObjectId) -> DataDrop | None:
-        """Return the drop of a commit's data; None where they were not given up."""
-        return self.found.get(commit)
-
-
-def record_drops(backend: Backend, drops: Iterable[DataDrop], author: str) -> None:
-    """Record that data were given up; the upgrade comes before the first.
-
-    Raises:
-        UnsupportedFormatError: a newer mvcs upgraded the store.
-    """
-    items = tuple(drop.drop for drop in drops)
-    if items:
-        upgrade(backend, DROPPED_DATA, now_microseconds(), author)
-        DropLog(backend).append(items)
-
-
-def record_there(backend: Backend, commits: Iterable[ObjectId]) -> None:
-    """Record that the data of commits, which counted as dropped, are there again."""
-    time = now_microseconds()
-    drops = tuple(Drop(name, (), time, ((DATA, False),)) for name in commits)
-    if drops:
-        DropLog(backend).append(drops)

@@ -84,7 +84,7 @@ def _deleted_tips(graph: Graph, refs: RefStore) -> Iterator[Revision]:
         if isinstance(newest, RefRecord) and newest.target is None:
             last = next((found for found in row if _stood(found)), None)
             if isinstance(last, RefRecord) and last.target is not None:
-                yield graph.load(last.target, last.pack)
+                yield graph.load(last.target)
 
 
 def _stood(found: RefRecord | DamagedRecord) -> bool:

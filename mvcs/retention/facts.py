@@ -5,13 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
-from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefStore
 from mvcs.retention.policy import Facts, History
 from mvcs.retention.rules import MICROSECONDS, Keeps, Rule
-from mvcs.store import MOVED_BASES, PARALLEL_READERS, Backend, has_upgrade, pack_path, store_time
+from mvcs.store import PARALLEL_READERS, Backend, manifest_path, store_time
 
 Later = Callable[[ObjectId], Mapping[str, float]]
 
@@ -49,7 +48,7 @@ class Named:
 def _loaded(graph: Graph, refs: RefStore, kind: str) -> Iterator[tuple[str, Revision]]:
     for name, record in refs.survey(kind).required().items():
         if record.target is not None:
-            yield name, graph.load(record.target, record.pack)
+            yield name, graph.load(record.target)
 
 
 @dataclass(frozen=True)
@@ -156,24 +155,8 @@ def _ages(backend: Backend, revisions: Mapping[ObjectId, Revision]) -> dict[Obje
     if now is None:
         return {}
     with ThreadPoolExecutor(PARALLEL_READERS) as pool:
-        written = list(pool.map(lambda item: backend.modified(pack_path(item.written.pack)), found))
-    # Ended anew, a commit lies in a younger file than it is.
-    moved = has_upgrade(backend, MOVED_BASES)
-    begun, made = backend.modified(DESCRIPTION_FILE) if moved else None, _made(revisions)
-    times = (
-        time if time is None or begun is None else min(time, max(begun, made[item.id]))
-        for item, time in zip(found, written, strict=True)
-    )
+        written = list(pool.map(lambda item: backend.modified(manifest_path(item.id, 0)), found))
     return {
         item.id: None if time is None else int(max(0.0, now - time) * MICROSECONDS)
-        for item, time in zip(found, times, strict=True)
+        for item, time in zip(found, written, strict=True)
     }
-
-
-def _made(revisions: Mapping[ObjectId, Revision]) -> dict[ObjectId, float]:
-    """Return when commits were made, as they say; a clock that was behind is not believed over a parent's."""
-    made: dict[ObjectId, float] = {}
-    for key, revision in reversed(list(revisions.items())):
-        before = (made[parent] for parent in revision.commit.parents if parent in made)
-        made[key] = max(revision.commit.time / MICROSECONDS, *before, float("-inf"))
-    return made

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from mvcs.errors import ConflictError, NotFoundError
 from mvcs.history import Revision
 from mvcs.objects import ObjectId, short_id
-from mvcs.retention.drops import DataDrops
 from mvcs.retention.facts import Source, Survey, survey
 from mvcs.retention.pins import pinned, pins_row
 from mvcs.retention.policy import Verdict, judge, keeps_nothing, unmatched
 from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_row
-from mvcs.store import Backend, exact_packs
+from mvcs.store import Backend, DataDrop, Manifests, exact_packs
 
 GONE = ", and are gone"
 _ENDS = 2  # so many have nothing between them
@@ -74,7 +73,7 @@ class Plan:
     ruling: Ruling
     surveyed: Survey
     verdicts: Mapping[Layer, Mapping[ObjectId, Verdict]]
-    dropped: DataDrops
+    dropped: Mapping[ObjectId, DataDrop]
     layers: frozenset[str] = frozenset()
 
     @classmethod
@@ -93,7 +92,8 @@ class Plan:
         }
         _keep_what_layers_need(verdicts, surveyed)
         layers = frozenset(exact_packs(source.backend) if Layer.EXACT in verdicts else ())
-        return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend), layers)
+        dropped = Manifests(source.backend).dropped(surveyed.revisions)
+        return cls(ruling, surveyed, verdicts, dropped, layers)
 
     def has(self, layer: Layer, revision: Revision) -> bool:
         """Tell whether something of a layer of a commit is there, so that it can stay or go."""
@@ -148,7 +148,7 @@ class Plan:
     def missing(self, there: Collection[ObjectId] = ()) -> list[str]:
         """Say what rules and pins keep whose data are gone already, and not `there` all the same."""
         verdicts = self.verdicts.get(Layer.DATA, {})
-        gone = [key for key in self.dropped.found if key in self.ruling.pins]
+        gone = [key for key in self.dropped if key in self.ruling.pins]
         gone += [
             key
             for key, verdict in verdicts.items()
@@ -199,7 +199,7 @@ def _line(revisions: Mapping[ObjectId, Revision], tip: Revision) -> Iterator[Rev
 
 
 def nearest_there(
-    revision: Revision, surveyed: Survey, dropped: DataDrops, first: Sequence[str] = ()
+    revision: Revision, surveyed: Survey, dropped: Collection[ObjectId], first: Sequence[str] = ()
 ) -> Revision:
     """Return the commit near another, by its step or else its place, whose data are there.
 
@@ -212,7 +212,7 @@ def nearest_there(
     lines = [list(_line(surveyed.revisions, tip)) for tip in tips]
     own = [line for line in lines if any(it.id == revision.id for it in line)]
     for commits in (*own, list(surveyed.revisions.values())):
-        there = [it for it in commits if dropped.get(it.id) is None and it.id != revision.id]
+        there = [it for it in commits if it.id not in dropped and it.id != revision.id]
         if there:
             return _nearest(revision, there, surveyed)
     raise NotFoundError("no commit's data are there")

@@ -10,9 +10,24 @@ from .backend.probe import probe_exclusive_create
 from .condemned.log import CondemnedLog
 from .condemned.record import CondemnedRecord, Standing
 from .packs.entry import EntryBase, read_entry
-from .packs.footer import MAX_ANCESTORS, Footer, Placed
+from .manifests import (
+    MANIFEST_FOLDER,
+    MAX_ANCESTORS,
+    MAX_PACKS,
+    DataDrop,
+    KnownManifests,
+    Line,
+    ListedManifests,
+    Manifest,
+    Manifests,
+    Placement,
+    WrittenCommit,
+    manifest_path,
+    parse_path,
+)
+from .packs.footer import Footer, Placed, preview_error
 from .packs.pack import MAX_FILE, check_header, name_of
-from .packs.written_commit import WrittenCommit
+from .packs.written_commit import LastEntry
 from .reading.flipped_bits import turned_back
 from .reading.inspection import Inspection, inspect_pack
 from .reading.located import ChunkPlace, Located, Run
@@ -24,14 +39,13 @@ from .reading.pack_files import (
     PARALLEL_READERS,
     UNREADABLE_ERRORS,
     VALUE_FOLDER,
-    commit_footers,
     how_to_get_back,
     pack_name,
     pack_path,
     read_footer,
 )
 from .reading.patrol import Patrol, PatrolPosition
-from .reading.present_packs import exact_packs, is_whole_pack, packs_if_moved, value_packs
+from .reading.present_packs import exact_packs, is_whole_pack, value_packs
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
@@ -39,8 +53,6 @@ from .upgrades import (
     CONDEMNED_PACKS,
     DROPPED_DATA,
     KNOWN,
-    MOVED_BASES,
-    bring_upgrades,
     has_upgrade,
     read_upgrades,
     refuse_changes,
@@ -52,7 +64,7 @@ from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
 from .writing.kept_packs import pack_fits
 from .writing.near_bases import Near
-from .writing.rebuilt_pack import Ending, RebuiltPack, rebuild_pack
+from .writing.rebuilt_pack import RebuiltPack, rebuild_pack
 from .writing.rewriter import Rewriter
 from .writing.writer import ObjectWriter, StoredCodes
 
@@ -63,9 +75,10 @@ __all__ = [
     "EXACT_FOLDER",
     "FETCH_HINT",
     "KNOWN",
+    "MANIFEST_FOLDER",
     "MAX_ANCESTORS",
     "MAX_FILE",
-    "MOVED_BASES",
+    "MAX_PACKS",
     "NO_FILE",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",
@@ -77,13 +90,19 @@ __all__ = [
     "CondemnedLog",
     "CondemnedRecord",
     "Counted",
+    "DataDrop",
     "DryRun",
-    "Ending",
     "EntryBase",
     "Footer",
     "Inspection",
+    "KnownManifests",
+    "LastEntry",
+    "Line",
+    "ListedManifests",
     "LocalBackend",
     "Located",
+    "Manifest",
+    "Manifests",
     "Near",
     "ObjectStore",
     "ObjectWriter",
@@ -91,6 +110,7 @@ __all__ = [
     "Patrol",
     "PatrolPosition",
     "Placed",
+    "Placement",
     "RebuiltPack",
     "RestoreCost",
     "RestoreLimits",
@@ -102,10 +122,8 @@ __all__ = [
     "StoredCodes",
     "UnreadStore",
     "WrittenCommit",
-    "bring_upgrades",
     "check_address",
     "check_header",
-    "commit_footers",
     "exact_packs",
     "has_upgrade",
     "how_to_get_back",
@@ -114,14 +132,16 @@ __all__ = [
     "is_whole_pack",
     "links_behind",
     "make_folder",
+    "manifest_path",
     "name_of",
     "odd_is_damage",
     "open_backend",
     "pack_fits",
     "pack_name",
     "pack_path",
-    "packs_if_moved",
+    "parse_path",
     "payload_bytes",
+    "preview_error",
     "probe_exclusive_create",
     "read_entry",
     "read_footer",

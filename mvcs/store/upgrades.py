@@ -11,8 +11,8 @@ from mvcs.store.backend import Backend
 
 FOLDER = "format"
 READING, CHANGING = 0, 1
-CONDEMNED_PACKS, DROPPED_DATA, MOVED_BASES = "condemned-packs", "dropped-data", "moved-bases"
-KNOWN = frozenset({CONDEMNED_PACKS, DROPPED_DATA, MOVED_BASES})
+CONDEMNED_PACKS, DROPPED_DATA = "condemned-packs", "dropped-data"
+KNOWN = frozenset({CONDEMNED_PACKS, DROPPED_DATA})
 """The upgrades that this version keeps to."""
 MAX_RECORD = 1 << 16
 _MAGIC = b"MVCSUPG1"
@@ -162,13 +162,3 @@ def upgrade(backend: Backend, name: str, time: int, author: str) -> None:
 def has_upgrade(backend: Backend, name: str) -> bool:
     """Tell whether a store has an upgrade of a name."""
     return any(found.name == name for found in read_upgrades(backend))
-
-
-def bring_upgrades(source: Backend, target: Backend, time: int, author: str) -> None:
-    """Give a store what upgrades of another tell of its packs, before it takes some from there.
-
-    Raises:
-        UnsupportedFormatError: one of them is not known here.
-    """
-    if MOVED_BASES in refuse_changes(source):
-        upgrade(target, MOVED_BASES, time, author)

@@ -1,8 +1,8 @@
 from .checking.fsck import CheckedClone, check_store
 from .checking.pack_check import FULL, PACKS, QUICK, Level
 from .collecting.garbage import Garbage, GcReport, collect_garbage
-from .collecting.known_history import remembered_history
-from .collecting.leftovers import held, remove_copies, remove_leftovers, remove_packs
+from .collecting.leftovers import delete_packs, held, remove_leftovers
+from .collecting.marking import remembered_history
 from .reasons import explain
 from .repairing.repair import Repair
 from .repairing.workspace import Source
@@ -20,11 +20,10 @@ __all__ = [
     "Source",
     "check_store",
     "collect_garbage",
+    "delete_packs",
     "explain",
     "held",
     "remembered_history",
-    "remove_copies",
     "remove_leftovers",
-    "remove_packs",
     "store_stats",
 ]

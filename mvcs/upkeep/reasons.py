@@ -476,7 +476,7 @@ class _Search:
 
     def _contents(self, revision: Revision) -> "Iterable[tuple[bytes, WhyStep]]":
         store = self._store
-        store.catalog.attach_commit(revision.written.pack)
+        store.catalog.attach_commit(revision.id)
         tree = revision.commit.tree
         return held_by(store, tree, store.tree(tree))
 
@@ -576,7 +576,7 @@ def reached(graph: Graph, origins: Iterable[Origin]) -> Iterator[Reached]:
     for origin in origins:
         if origin.commit not in seen:
             with suppress(*UNREADABLE_ERRORS):
-                queue.append(Reached(graph.load(origin.commit, origin.pack), origin, 0))
+                queue.append(Reached(graph.load(origin.commit), origin, 0))
                 seen.add(origin.commit)
     while queue:
         found = queue.popleft()

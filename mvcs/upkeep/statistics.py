@@ -398,7 +398,7 @@ class _Look:
         leant = sum(sizes.sizes[path] for path in names)
         if not leant:
             return 0, 0
-        revisions = [self._graph.load(commit, row.pack) for commit, row in rows.rows.items()]
+        revisions = [self._graph.load(commit) for commit, row in rows.rows.items()]
         dropped = DataDrops.of(self.place.backend).found
         return leant, sum(each.unused for each in partly_needed(self._store, revisions, dropped))
 
@@ -408,11 +408,11 @@ class _Look:
         for kind in (HEADS, TAGS, REMOTES):
             for name, record in refs.survey(kind).told(self.notes.append).items():
                 if record.target is not None:
-                    starts.append(self._graph.load(record.target, record.pack))
+                    starts.append(self._graph.load(record.target))
                     self._tips |= {name: record.target} if kind == HEADS else {}
         with suppress(*UNREADABLE_ERRORS):
             detached = held(self.place).commit
-            starts += [] if detached is None else [self._graph.load(detached, None)]
+            starts += [] if detached is None else [self._graph.load(detached)]
         return starts
 
     def _look(self, rows: CommitRows, sizes: CommitSizes) -> None:
@@ -420,7 +420,7 @@ class _Look:
         unread: list[str] = []
         dropped = DataDrops.of(self.place.backend)
         for commit, row in rows.rows.items():
-            revision = self._graph.load(commit, row.pack)
+            revision = self._graph.load(commit)
             try:
                 self._look_at(row, revision, sizes, dropped)
             except UNREADABLE_ERRORS:

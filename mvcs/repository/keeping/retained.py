@@ -74,7 +74,7 @@ class Retained:
         if self.remote is None:
             return here
         try:
-            return self.graph.load(here.id, here.written.pack)
+            return self.graph.load(here.id)
         except NotFoundError as error:
             raise NotFoundError(
                 f"remote '{self.remote}' does not have commit {short_id(here.id)}",

@@ -6,23 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
-from mvcs.history import GraphNeeds, Revision
-from mvcs.local import INCOMING_FOLDER, Journal, LocalRecords, known_damaged, note_damaged
-from mvcs.refs import (
-    HEADS,
-    REMOTES,
-    TAGS,
-    RefChange,
-    RefRecord,
-    RefStore,
-    now_microseconds,
-)
+from mvcs.history import Revision
+from mvcs.local import INCOMING_FOLDER, known_damaged, note_damaged
+from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefRecord
 from mvcs.remotes import (
     Delivered,
     FetchResult,
     MovedRef,
     RefToPush,
-    RememberedPacks,
     TransferSide,
     TransferTerms,
     fetch_refs,
@@ -31,11 +22,9 @@ from mvcs.remotes import (
 from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.session import Session
 from mvcs.repository.sharing.remote_stores import RemoteStore
-from mvcs.retention import DataDrops, carry_drops, record_absent
-from mvcs.store import bring_upgrades, refuse_changes
-from mvcs.upkeep import remove_copies, remove_leftovers
-
-NEEDS = "needs"
+from mvcs.retention import dropped_why, record_absent
+from mvcs.store import Backend, DataDrop, KnownManifests, refuse_changes
+from mvcs.upkeep import remembered_history, remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -89,13 +78,11 @@ class PushUnderWay:
         session: the repository.
         remote: name of the other store.
         there: that store.
-        journal: tells what to remove over there where this process is killed.
     """
 
     session: Session
     remote: str
     there: TransferSide
-    journal: Journal
 
     @classmethod
     def begin(cls, session: Session, remote: str) -> "PushUnderWay":
@@ -106,7 +93,7 @@ class PushUnderWay:
         """
         there = RemoteStore.named(session, remote).open(session, make=True)
         remove_leftovers(session.place)
-        return cls(session, remote, there, Journal(session.place.local))
+        return cls(session, remote, there)
 
     def send(
         self, refs: list[RefToPush], *, exact: bool, force: bool, read_back: bool, lease: bool = False
@@ -125,70 +112,50 @@ class PushUnderWay:
             for name, record in session.refs.survey(REMOTES).whole.items()
             if name.startswith(f"{self.remote}/")
         }
-        bring_upgrades(session.place.backend, self.there.store.backend, now_microseconds(), session.author)
-        with remembered(session) as known:
-            terms = TransferTerms(
-                session.author,
-                session.progress,
-                self._arrived,
-                exact=exact,
-                force=force or lease,
-                lease=seen if lease and not force else None,
-                read_back=read_back,
-                remembered=known,
-                announce=partial(self.journal.copies, self.remote),
-            )
-            # What commits need over there is read here: the packs are the same.
-            needs = GraphNeeds(session.store, session.graph)
-            over = replace(self.there, refs=RefStore(self.there.store.backend, needs=needs))
-            here = TransferSide(session.store, session.graph, session.refs)
-            return push_refs(here, over, refs, terms)
+        terms = TransferTerms(
+            session.author,
+            session.progress,
+            self._arrived,
+            exact=exact,
+            force=force or lease,
+            lease=seen if lease and not force else None,
+            read_back=read_back,
+            carried=partial(_carried, session.place.backend),
+        )
+        here = TransferSide(session.store, session.graph, session.refs)
+        return push_refs(here, self.there, refs, terms)
 
     def _arrived(self, revisions: Iterable[Revision]) -> None:
         refuse_changes(self.session.place.backend)  # what an upgrade left has no place over there
-        self.journal.moves()
-        new, here, there = list(revisions), self.session.place.backend, self.there.store.backend
-        record_absent(there, new)
-        carry_drops(here, there, [revision.id for revision in new], self.session.author)
+        record_absent(self.there.store.backend, revisions)
 
     def track(self, ref: RefToPush) -> str:
         """Note where a branch stands over there now, and return what that is called here."""
         name, refs = f"{self.remote}/{ref.name}", self.session.refs
         before = refs.top(REMOTES, name)
         if not isinstance(before, RefRecord) or before.target != ref.record.target:
-            change = RefChange(ref.record.target, ref.record.pack, self.session.author, "push")
+            change = RefChange(ref.record.target, self.session.author, "push")
             refs.update(REMOTES, name, before, change)
         return name
 
-    def end(self) -> None:
-        """Remove what earlier pushes left over there that were killed."""
-        self.journal.close()
-        remove_copies(self.session.place, self.remote, self.there.store.backend)
+
+def _carried(backend: Backend, drop: DataDrop) -> DataDrop:
+    """Return what another store is told of a drop: numbers of rules mean something in their own alone."""
+    return replace(drop, rules=None, why=dropped_why(backend, drop))
 
 
 @contextlib.contextmanager
-def remembered(session: Session) -> Iterator[RememberedPacks]:
-    """Give what this clone remembers of its packs, and keep what is learnt if that can be written."""
-    records = LocalRecords(session.place.local)
-    needs, damaged = records.read(NEEDS), known_damaged(session.place.local)
-    lines = {
-        pack: line for pack, line in needs.items() if isinstance(line, list) and line and _are_texts(line)
-    }
-    known = RememberedPacks(lines, set(damaged))
-    before = len(lines)
+def remembered(session: Session) -> Iterator[tuple[KnownManifests, set[str]]]:
+    """Give what this clone knows of manifests and of damaged packs, and keep what is learnt."""
+    local = session.place.local
+    damaged = known_damaged(local)
+    found = set(damaged)
     try:
-        yield known
+        with remembered_history(local) as known:
+            yield known.manifests, found
     finally:
-        with contextlib.suppress(MvcsError):
-            if len(known.needs) != before:
-                with records.change(NEEDS) as record:
-                    record.update(known.needs)
-        if known.damaged != damaged:
-            note_damaged(session.place.local, known.damaged, damaged - known.damaged)
-
-
-def _are_texts(line: list[object]) -> bool:
-    return all(isinstance(item, str) for item in line)
+        if found != damaged:
+            note_damaged(local, found, damaged - found)
 
 
 def incoming(
@@ -212,29 +179,25 @@ def incoming(
 
     def arrived(revisions: Iterable[Revision]) -> None:
         refuse_changes(there.store.backend)  # what an upgrade left has no place here
-        new = list(revisions)
-        record_absent(session.place.backend, new)
-        names = [revision.id for revision in new]
-        carry_drops(there.store.backend, session.place.backend, names, session.author)
+        record_absent(session.place.backend, revisions)
 
-    bring_upgrades(there.store.backend, session.place.backend, now_microseconds(), session.author)
-    with remembered(session) as known:
-        allow = partial(session.allowance.check_pack, folder=local)
+    with remembered(session) as (known, damaged):
         terms = TransferTerms(
             session.author,
             session.progress,
             arrived,
             read_back=read_back,
-            remembered=known,
-            allow=allow,
-            dropped=DataDrops.of(there.store.backend).found.keys(),
+            known=known,
+            damaged=damaged,
+            carried=partial(_carried, there.store.backend),
+            allow=partial(session.allowance.check_pack, folder=local),
             room=None if session.quota.limit is None else session.quota,
         )
         received = fetch_refs(here, there, remote.name, terms, local / INCOMING_FOLDER)
     sent = received.sent
     session.quota.note(sent.bytes)
     for revision in sent.revisions:
-        session.indexing.record(session.graph.get(revision.id))
+        session.indexing.record(session.graph.load(revision.id))
     return FetchReport(remote.name, updates(received.moved), sent.packs, sent.bytes, sent.mended), received
 
 

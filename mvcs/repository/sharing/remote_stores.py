@@ -281,7 +281,7 @@ def _ours(session: Session) -> Iterator[ObjectId]:
         if record.target is None or record.target in met:
             continue
         with suppress(MvcsError):  # what cannot be read is not known to be ours
-            start = session.graph.load(record.target, record.pack)
+            start = session.graph.load(record.target)
             for revision in session.graph.walk([start], without=set(met)):
                 met.add(revision.id)
                 yield revision.id

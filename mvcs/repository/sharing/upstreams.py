@@ -62,7 +62,7 @@ def standing(session: Session, branch: str, ours: Revision) -> tuple[int, int] |
     if not isinstance(record, RefRecord) or record.target is None:
         return None
     try:
-        return ahead_behind(session.graph, ours, session.graph.load(record.target, record.pack))
+        return ahead_behind(session.graph, ours, session.graph.load(record.target))
     except MvcsError:
         return None
 

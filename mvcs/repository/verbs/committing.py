@@ -9,7 +9,6 @@ from mvcs.errors import FileFormatError, MvcsError
 from mvcs.objects import RUN_KEY, short_id
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.reports import CommitInfo
-from mvcs.repository.quota import taken_by
 from mvcs.repository.verbs.base import Roomy
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from mvcs.history import Revision
     from mvcs.local import Journal
     from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken
+    from mvcs.store import WrittenCommit
 
 _ANEW = (
     "write it again or move it away first; with --plain what cannot be read is kept as it is, byte for byte"
@@ -94,8 +94,9 @@ class Committing(Roomy):
             session.store.catalog.avoid(avoided | lost)
             journal = Journal(session.place.local)
             try:
-                made = session.committer.make(captured, request, position, journal, kept)
-                self._keep_to_quota(made.revision, journal)
+                made = session.committer.make(
+                    captured, request, position, journal, kept, self._keep_to_quota
+                )
                 return self._published(made, request, position, journal, ready)
             except GoingError as error:
                 session.committer.withdraw(journal)
@@ -104,11 +105,10 @@ class Committing(Roomy):
                 lost |= error.packs  # and what lay there is stored anew
                 position = replace(position, record=error.now) if error.now else position
 
-    def _keep_to_quota(self, made: "Revision", journal: "Journal") -> None:
-        session, size = self._session, taken_by(made)
+    def _keep_to_quota(self, written: "WrittenCommit") -> None:
+        session, size = self._session, written.stored_bytes + written.exact_bytes
         session.quota.note(size)
         if session.quota.is_passed():
-            session.committer.withdraw(journal)
             raise session.quota.refusal(session.graph, session.refs, size)
 
     def _published(
@@ -124,7 +124,6 @@ class Committing(Roomy):
 
         self._note_made(made.revision, position.parent)
         ready(made.revision)
-        journal.moves()
         try:
             published = Publication(self._session.refs).publish(made, position, request.author)
         except KeptBesideError as error:

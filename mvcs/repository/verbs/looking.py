@@ -200,7 +200,6 @@ class Looking(Verbs):
         try:
             found = show.details(reading, info)
         except NotFoundError:
-            self._session.forget_dropped()
             again = self._session.info(reading.revision)
             if (again.exact_layer, again.data_dropped) == (info.exact_layer, info.data_dropped):
                 raise
@@ -212,8 +211,10 @@ class Looking(Verbs):
     def _said_of_dropped(self, info: CommitInfo) -> str:
         from mvcs.retention import said_of
 
-        drop = self._session.dropped.get(ObjectId(bytes.fromhex(info.id)))
-        return "" if drop is None else said_of(self._session.place.backend, drop, left=info.data_left)
+        commit = ObjectId(bytes.fromhex(info.id))
+        drop = self._session.data_drop(commit)
+        backend = self._session.place.backend
+        return "" if drop is None else said_of(backend, commit, drop, left=info.data_left)
 
     def show_file(self, name: str) -> "FileDetails":
         """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.

@@ -70,7 +70,7 @@ class Naming(Verbs):
         """Add to a branch what its commit says, what it follows, and how far both are apart."""
         session = self._session
         try:
-            tip = session.graph.load(record.target or ObjectId(b""), record.pack)
+            tip = session.graph.load(record.target or ObjectId(b""))
         except UNREADABLE_ERRORS as error:
             session.progress.note(f"the commit of '{branch.name}' cannot be read: {error.message}")
             return branch
@@ -161,7 +161,7 @@ class Naming(Verbs):
             raise ConflictError(f"'{name}' is the current branch", hint="switch to another one first")
         if not force:
             self._refuse_to_lose(name, record)
-        session.refs.update(HEADS, name, record, RefChange(None, None, session.author, "branch: deleted"))
+        session.refs.update(HEADS, name, record, RefChange(None, session.author, "branch: deleted"))
         upstreams.unfollow(session, name)
         return target_text(record) or None if isinstance(record, RefRecord) else None
 
@@ -178,7 +178,7 @@ class Naming(Verbs):
             for other, record in refs.survey(kind).whole.items():
                 if (kind, other) == (HEADS, name) or record.target is None:
                     continue
-                if graph.is_ancestor(target, graph.load(record.target, record.pack)):
+                if graph.is_ancestor(target, graph.load(record.target)):
                     return True
         return False
 
@@ -195,11 +195,11 @@ class Naming(Verbs):
         # What was interrupted on the way is finished when it is asked for again.
         made = session.refs.read(HEADS, new)
         if made is None or (made.action, made.target) != (action, record.target):
-            begin_branch(session, new, session.graph.load(record.target, record.pack), action)
+            begin_branch(session, new, session.graph.load(record.target), action)
         if current == old:
             session.set_head(f"ref: {new}", f"branch: renamed {old} to {new}")
         upstreams.rename(session, old, new)
-        change = RefChange(None, None, session.author, f"branch: renamed to {new}")
+        change = RefChange(None, session.author, f"branch: renamed to {new}")
         session.refs.update(HEADS, old, record, change)
 
     def tags(self, patterns: Collection[str] = ()) -> list[TagInfo]:
@@ -219,14 +219,14 @@ class Naming(Verbs):
         revision = session.resolver.resolve(rev)
         check_new(session, TAGS, name)
         tag = Tag(revision.id, session.author, now_microseconds(), message)
-        change = RefChange(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
+        change = RefChange(revision.id, session.author, "tag: created", tag.encode())
         session.refs.update(TAGS, name, session.refs.newest(TAGS, name), change)
         note_dropped(session, name, revision)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
         record = record_to_delete(self._session, TAGS, name)
-        change = RefChange(None, None, self._session.author, "tag: deleted")
+        change = RefChange(None, self._session.author, "tag: deleted")
         self._session.refs.update(TAGS, name, record, change)
 
     def note(self, rev: str, metrics: Mapping[str, float]) -> CommitInfo:

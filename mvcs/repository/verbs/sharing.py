@@ -71,7 +71,6 @@ class Sharing(Roomy):
         followed = tracked if set_upstream else {}
         for branch, name in followed.items():
             follow(session, branch, name)
-        outgoing.end()
         damaged = wanted.damaged | {ref.name: error for ref, error in done.refused.items()}
         if damaged:
             raise _not_sent(remote, damaged, some=len(wanted.whole) > len(done.refused))
@@ -165,7 +164,7 @@ class Sharing(Roomy):
             branches = [name[len(start) :] for name in seen if name.startswith(start)]
             message = f"'{upstream.remote}' has no branch '{upstream.branch}'"
             raise not_found(message, upstream.branch, branches, f"it has: {', '.join(branches) or 'none'}")
-        return session.graph.load(theirs.target, theirs.pack)
+        return session.graph.load(theirs.target)
 
     def remotes(self) -> dict[str, str]:
         """Return name and URL of every remote."""
@@ -195,7 +194,7 @@ class Sharing(Roomy):
         session.place.config.connect(f"remote.{new}", url, settings, plain=True)
         for ref, record in self._last_seen(old).items():
             name = f"{new}/{Upstream.split(ref).branch}"
-            change = RefChange(record.target, record.pack, session.author, f"remote: renamed from {old}")
+            change = RefChange(record.target, session.author, f"remote: renamed from {old}")
             session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
         rename_followed(session, old, new)
         self._forget(old, f"remote: renamed to {new}")
@@ -257,7 +256,7 @@ class Sharing(Roomy):
         survey = session.refs.survey(REMOTES)
         for name in (*survey.whole, *survey.damaged):
             if Upstream.split(name).remote == remote:
-                change = RefChange(None, None, session.author, action)
+                change = RefChange(None, session.author, action)
                 session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
 
 

@@ -211,7 +211,7 @@ def commit_before(session: Session, *, forced: bool) -> Reading | None:
     try:
         stopped = InterruptedMove.of(session, head)
         if stopped is not None:
-            head = session.graph.load(stopped.before, None) if stopped.before else None
+            head = session.graph.load(stopped.before) if stopped.before else None
         return None if head is None else open_reading(session.reader(), head, session.progress)
     except UNREADABLE_ERRORS:
         if not forced:

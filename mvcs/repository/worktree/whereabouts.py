@@ -60,7 +60,7 @@ def _of_lineage(session: Session, branch: str) -> Revision | None:
         with suppress(MvcsError):
             for ref in session.indexing.lineage.refs():
                 if (ref.kind, ref.name, ref.number) == (HEADS, branch, number) and ref.target is not None:
-                    return session.graph.load(ref.target, None)
+                    return session.graph.load(ref.target)
     return None
 
 
@@ -78,7 +78,7 @@ def _of_older_records(session: Session, branch: str) -> Revision | None:
     for record in session.refs.row(HEADS, branch):
         if isinstance(record, RefRecord) and record.target is not None:
             with suppress(MvcsError):
-                return session.graph.load(record.target, record.pack)
+                return session.graph.load(record.target)
     return None
 
 

@@ -122,6 +122,14 @@ class Backend(ABC):
         found = ((name, self.size(name)) for name in self.list(folder))
         return {name: size for name, size in found if size is not None}
 
+    def stamps(self, folder: str) -> dict[str, float]:
+        """Return when every file below `folder` was written, by its full name, as `modified` tells.
+
+        It costs a listing where that tells; a file whose time is not known has no number (NaN).
+        """
+        found = ((name, self.modified(name)) for name in self.list(folder))
+        return {name: float("nan") if time is None else time for name, time in found}
+
     @abstractmethod
     def children(self, folder: str) -> Names:
         """Return the names of files and folders directly in `folder`, sorted; nothing deeper is listed."""

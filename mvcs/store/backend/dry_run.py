@@ -16,6 +16,11 @@ class DryRun(Unchanged):
     def put(self, name: str, data: bytes) -> None:
         """Forget a content-named file."""
 
+    def create(self, name: str, data: bytes) -> None:
+        """Forget a manifest; all else is refused."""
+        if not name.startswith("manifests/"):
+            super().create(name, data)
+
     def stage(self) -> Staged:
         """Begin a file that is forgotten as it is written."""
         return _Forgotten()

@@ -19,6 +19,7 @@ _S3_CLIENT = {"response_checksum_validation": "when_required"}
 _OPTIONS: Mapping[str, dict[str, object]] = {
     "s3": {"use_listings_cache": False, "default_fill_cache": False, "config_kwargs": _S3_CLIENT}
 }
+_TIMES = ("LastModified", "mtime", "modified", "created")  # as file systems call it
 _IN_PROCESS = frozenset({"memory"})
 _IN_PROCESS_LOCK = threading.Lock()
 
@@ -112,15 +113,20 @@ class FsspecBackend(Backend):
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Backend.sizes`."""
+        return {name: int(info.get("size") or 0) for name, info in self._found(folder).items()}
+
+    def stamps(self, folder: str) -> dict[str, float]:
+        """See `Backend.stamps`."""
+        return {name: _stamp(info) for name, info in self._found(folder).items()}
+
+    def _found(self, folder: str) -> dict[str, dict[str, Any]]:
+        """Return what a listing says of every file below a folder, by name."""
         try:
             with self._translated("list", folder):
                 found = self._fs.find(self._path(folder), detail=True)
         except NotFoundError:
             return {}
-        names = {
-            path.removeprefix(self._root).lstrip("/"): int(info.get("size") or 0)
-            for path, info in found.items()
-        }
+        names = {path.removeprefix(self._root).lstrip("/"): info for path, info in found.items()}
         # Servers that keep folders name an emptied one as if it were a file.
         return {name: names[name] for name in sorted(names) if name and name != folder}
 
@@ -157,11 +163,9 @@ class FsspecBackend(Backend):
 
     def _modified(self, path: str) -> float | None:
         try:
-            when: dt.datetime = self._fs.modified(path)
+            return _seconds(self._fs.modified(path))
         except NotImplementedError:
             return None
-        # File systems that leave out the zone mean UTC.
-        return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()
 
     def _first_key(self, folder: str) -> str | None:
         """Ask S3 for one key, since the newest record is the first one listed."""
@@ -205,3 +209,16 @@ class FsspecBackend(Backend):
             return self.read(name) == data
         except (NotFoundError, StorageError):
             return False
+
+
+def _stamp(info: Mapping[str, Any]) -> float:
+    """Return when a file was written, as a listing says; NaN where it does not."""
+    when = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(when, dt.datetime):
+        return _seconds(when)
+    return float(when) if isinstance(when, int | float) else float("nan")
+
+
+def _seconds(when: dt.datetime) -> float:
+    # File systems that leave out the zone mean UTC.
+    return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()

@@ -135,6 +135,15 @@ class LocalBackend(Backend):
                     found[self._named(path)] = path.stat().st_size
         return dict(sorted(found.items()))
 
+    def stamps(self, folder: str) -> dict[str, float]:
+        """See `Backend.stamps`."""
+        found = {}
+        with _translated("list", self.root / folder):
+            for path in self._walk(folder):
+                with contextlib.suppress(FileNotFoundError):  # it went while we looked
+                    found[self._named(path)] = path.stat().st_mtime
+        return dict(sorted(found.items()))
+
     def _walk(self, folder: str) -> Iterator[pathlib.Path]:
         for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing):
             yield from (pathlib.Path(parent) / name for name in names)

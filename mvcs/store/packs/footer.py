@@ -12,15 +12,14 @@ from mvcs.memory import no_collections
 from mvcs.objects import ObjectId, as_ids, as_integer, as_list, cbor, checksum
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
-from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, as_names, chunk_entry, names_value
 
 VERSION = 1
-FEATURES = 1
-"""The bytes of format 1 as its pages close it; earlier ones have 0 here."""
+FEATURES = 2
+"""The bytes of format 1 as its pages close it; previews of it have less here."""
 HEADER_BYTES = 16
 MAX_FOOTER = 256 << 20
 MAX_OFFSET = 1 << 40
-MAX_ENTRIES, MAX_ANCESTORS = 1 << 16, 32
+MAX_ENTRIES = 1 << 16
 
 _TAIL_START, _TAIL_END = struct.Struct("<QIIHHI"), struct.Struct("<16s8s")
 _TAIL_MAGIC = b"MVCSTAIL"
@@ -49,58 +48,31 @@ class Footer:
 
     Attributes:
         entries: every entry, in file order.
-        commits: the commit this pack ends, then up to 32 of its ancestors; empty for other packs.
-        reach: names of the packs of other commits that reading the commit's value layer needs.
-        own: names of the commit's other packs, written before this one.
         tail: the trailer behind it; None before it is written.
     """
 
     entries: tuple[Placed, ...]
-    commits: tuple[WrittenCommit, ...] = ()
-    reach: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
     tail: "Tail | None" = field(default=None, compare=False)
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Names of all other packs that reading the commit's value layer needs."""
-        return (*self.own, *self.reach)
 
     def encode(self) -> bytes:
         """Return the uncompressed bytes of the footer."""
-        entries = cbor.array_of([placed.item for placed in self.entries])
-        commits: list[cbor.Value] = [commit.value for commit in self.commits]
-        packs = map(names_value, (self.reach, self.own))
-        return cbor.array_of([entries, *map(cbor.dumps, (commits, *packs))])
+        return cbor.array_of([placed.item for placed in self.entries])
 
     @classmethod
-    def decode(cls, content: Content, name: str, tail: "Tail") -> "Footer":
-        """Read the uncompressed bytes of the footer of the pack `name` that ends in `tail`.
+    def decode(cls, content: Content, tail: "Tail") -> "Footer":
+        """Read the uncompressed bytes of the footer of a pack that ends in `tail`.
 
         Raises:
-            CorruptionError: it is malformed, its entries do not fill the pack, or the last one denies it.
+            CorruptionError: it is malformed, or its entries do not fill the pack.
         """
-        entries, commits, reach, others = as_list(cbor.loads(content), "a footer", 4)
-        rows, told = as_list(entries, "a footer's entries"), as_list(commits, "a footer's commits")
-        if len(rows) > MAX_ENTRIES or len(told) > 1 + MAX_ANCESTORS:
-            raise CorruptionError(f"a footer has {len(rows)} entries and {len(told)} commits, too many")
+        rows = as_list(cbor.loads(content), "a footer")
+        if len(rows) > MAX_ENTRIES:
+            raise CorruptionError(f"a footer has {len(rows)} entries, too many")
         placed = tuple(map(_placed, rows))
         ends = [HEADER_BYTES, *(entry.offset + entry.length for entry in placed)]
         if [*(entry.offset for entry in placed), tail.footer_offset] != ends:
             raise CorruptionError("a footer's entries do not fill its pack")
-        footer = cls(placed, _commits(told, name, tail), as_names(reach), as_names(others), tail)
-        footer._check_last(tail.pack_length)
-        return footer
-
-    def _check_last(self, length: int) -> None:
-        """See that the last entry says the same of the commit that the pack ends."""
-        if not self.commits:
-            return
-        raw, stored, exact, depth = self.commits[0].sizes
-        told = LastEntry((raw, stored - length, exact, depth), self.own, self.commits[0].exact_packs)
-        last = self.entries[-1] if self.entries else None
-        if last is None or last.ids != (told.id,) or last.entry != chunk_entry(len(told.content)):
-            raise CorruptionError("the last entry of a pack does not say what its footer says of the commit")
+        return cls(placed, tail)
 
 
 def _placed(value: cbor.Value) -> Placed:
@@ -110,13 +82,6 @@ def _placed(value: cbor.Value) -> Placed:
     parsed = Entry.from_value(entry)
     names = as_ids(as_list(ids, "an entry's ids", len(parsed.members)))
     return Placed(start, size, parsed, names)
-
-
-def _commits(values: list[cbor.Value], name: str, tail: "Tail") -> tuple[WrittenCommit, ...]:
-    commits = tuple(WrittenCommit.from_value(value, name, tail.pack_length) for value in values)
-    if any((commit.pack == name) != (number == 0) for number, commit in enumerate(commits)):
-        raise CorruptionError("a pack ends another commit than the first of its footer")
-    return commits
 
 
 @dataclass(frozen=True)
@@ -182,7 +147,7 @@ class Tail:
             raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
         raw = decode(encoding, stored[1:], lengths=[self.raw_length], element=OPAQUE)
         with no_collections():
-            return Footer.decode(raw, name, self)
+            return Footer.decode(raw, self)
 
 
 def check_version(version: int, features: int, reserved: int) -> None:
@@ -191,12 +156,17 @@ def check_version(version: int, features: int, reserved: int) -> None:
     Raises:
         UnsupportedFormatError: this version does not know them.
     """
-    if (version, features, reserved) == (VERSION, 0, 0):
-        raise UnsupportedFormatError(
-            "a pack was written before format 1 was closed",
-            hint="check out what you need with the mvcs that wrote it, and commit that again",
-        )
+    if version == VERSION and features < FEATURES and not reserved:
+        raise preview_error("a pack")
     if (version, features, reserved) != (VERSION, FEATURES, 0):
         raise UnsupportedFormatError(
             f"a pack has version {version} and features {features:#x}", hint="a newer mvcs wrote it; upgrade"
         )
+
+
+def preview_error(what: str) -> UnsupportedFormatError:
+    """Return the error for something of a store that was written before format 1 was closed."""
+    return UnsupportedFormatError(
+        f"{what} was written before format 1 was closed",
+        hint="check out what you need with the mvcs that wrote it, and commit that again",
+    )

@@ -6,7 +6,7 @@
 import struct
 from collections.abc import Iterator
 
-from mvcs.delta import Buffer, Encoding
+from mvcs.delta import Buffer
 from mvcs.errors import CorruptionError
 from mvcs.objects import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
@@ -20,20 +20,18 @@ from mvcs.store.packs.entry import (
     read_entry,
 )
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
-from mvcs.store.packs.fitting_rows import fitting_rows, nearest_rows
 from mvcs.store.packs.footer import (
     FEATURES,
     HEADER_BYTES,
     MAX_ENTRIES,
     MAX_FOOTER,
-    TRAILER_BYTES,
     VERSION,
     Footer,
     Placed,
     Tail,
     check_version,
 )
-from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, chunk_entry
+from mvcs.store.packs.written_commit import LastEntry, chunk_entry
 
 MAX_PACK = 64 << 20
 FULL = MAX_ENTRIES - 2  # a commit, and random bytes, may follow what filled it
@@ -80,60 +78,28 @@ class PackWriter:
         self.entries.append(placed)
         return placed
 
-    def finish(
-        self,
-        commits: tuple[WrittenCommit, ...] = (),
-        reach: tuple[str, ...] = (),
-        own: tuple[str, ...] = (),
-        *,
-        ended_before: bool = False,
-    ) -> tuple[str, Footer]:
+    def finish(self, last: LastEntry | None = None) -> tuple[str, Footer]:
         """Append what ends the pack; return its name, and what its footer says as readers see it.
 
         The caller publishes the file under that name.
 
         Args:
-            commits: the commit that it ends, and copies of others.
-            reach: packs of others.
-            own: its other packs.
-            ended_before: another pack ended this commit, whose stored bytes are given with that one's.
+            last: what its last entry says of the commit that it holds; None for a pack that holds none.
 
         Raises:
-            StorageError: they could not be written.
+            StorageError: it could not be written.
         """
-        plain = False
-        if ended_before:
-            commits, plain = fitting_rows(
-                commits, lambda rows, plain: self._length_with(rows, reach, own, plain=plain)
-            )
-        if commits:
-            last = _last(commits, own)
+        if last is not None:
             self.add(chunk_entry(len(last.content)), last.content, (last.id,))
-        raw = Footer(tuple(self.entries), commits, reach, own).encode()
-        stored = _stored_footer(raw, plain=plain)
+        raw = Footer(tuple(self.entries)).encode()
+        encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
+        stored = bytes([encoding]) + bytes(packed)
         tail = Tail(self.length, len(stored), len(raw), b"")
         end = tail.encode(stored)
         self._named(stored)
         self._named(end)
         name = self._name.text
         return name, Tail.parse(end).footer(stored, name)
-
-    def least_length(
-        self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...]
-    ) -> int:
-        """Return how long the pack gets that ends a commit anew, if copies of parents alone are kept."""
-        return self._length_with(nearest_rows(commits), reach, own, plain=False)
-
-    def _length_with(
-        self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...], *, plain: bool
-    ) -> int:
-        """Return the length that the pack has once these rows end it."""
-        last = _last(commits, own)
-        entry = chunk_entry(len(last.content))
-        framed = len(frame_start(entry, last.content)) + len(last.content)
-        rows = (*self.entries, Placed(self.length, framed, entry, (last.id,)))
-        stored = _stored_footer(Footer(rows, commits, reach, own).encode(), plain=plain)
-        return self.length + framed + len(stored) + TRAILER_BYTES
 
     def _named(self, data: bytes) -> None:
         self._write(data)
@@ -142,15 +108,6 @@ class PackWriter:
     def _write(self, data: Buffer) -> None:
         self._file.write(data)
         self.length += len(data)
-
-
-def _stored_footer(raw: bytes, *, plain: bool) -> bytes:
-    encoding, packed = (Encoding.RAW, raw) if plain else choose_described(raw, FREE_FOOTER_BYTES)
-    return bytes([encoding]) + bytes(packed)
-
-
-def _last(commits: tuple[WrittenCommit, ...], own: tuple[str, ...]) -> LastEntry:
-    return LastEntry(commits[0].sizes, own, commits[0].exact_packs)
 
 
 def name_of(data: bytes) -> str | None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from mvcs.errors import LostError, MvcsError, NotFoundError
 from mvcs.objects import ObjectId, half, short_id
 from mvcs.store.backend import Backend
+from mvcs.store.manifests import Manifests
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.chains import Chain, CircleError, ClosedError, FindRuns, LocateApart, depth_of, trace
 from mvcs.store.reading.located import ChunkPlace, Located, Run
@@ -42,6 +43,7 @@ class Catalog:
     that a listing alone showed: a writer that died may have left them, and they go with what else it left.
 
     Attributes:
+        manifests: in which packs the data of commits lie.
         damaged: the places of entries that are known to be damaged; other copies of their objects come first.
         avoided: packs that writers do not lean on, since a collector wants them gone.
         explains: is asked for a better error where an object is nowhere; it may know that it was dropped.
@@ -50,6 +52,7 @@ class Catalog:
     def __init__(self, backend: Backend) -> None:
         """Start empty; packs are attached as they are needed."""
         self._backend = backend
+        self.manifests = Manifests(backend)
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._failed: dict[tuple[str, bool], MvcsError] = {}
         self.damaged: set[ChunkPlace] = set()
@@ -134,13 +137,13 @@ class Catalog:
                 for name, footer in zip(some, pool.map(partial(self.look, exact=exact), some), strict=True):
                     self.add(name, footer, exact=exact)
 
-    def attach_commit(self, pack: str) -> None:
+    def attach_commit(self, commit: ObjectId) -> None:
         """Load the footers of all packs that the value layer of a commit needs.
 
         Where one of them is gone or damaged, all others of the store: they may hold the same objects.
         """
         try:
-            self.attach_all(self.attach(pack).needed)
+            self.attach_all(self.manifests.placement(commit).packs)
         except UNREADABLE_ERRORS:
             self.attach_everything()
 

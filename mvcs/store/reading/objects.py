@@ -67,6 +67,7 @@ class ObjectStore:
         self.backend = backend
         self.memory = memory or Budget.of()
         self.catalog = Catalog(backend)
+        self.manifests = self.catalog.manifests
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentContents(self.memory.hold(Use.CODES))
         self.recent_values = RecentContents(self.memory.hold(Use.WEIGHTS))

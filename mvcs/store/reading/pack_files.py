@@ -1,10 +1,5 @@
 """Packs as files of a store: their paths, their footers, and parts of them."""
 
-from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import islice
-
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.store.backend import Backend
 from mvcs.store.backend.odd_files import odd_is_damage
@@ -60,26 +55,6 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
         ) from error
     except CorruptionError as error:
         raise CorruptionError(f"pack '{path}': {error.message}", hint=error.hint or _TOUCHED) from error
-
-
-def commit_footers(backend: Backend, known: Collection[str] = ()) -> Iterator[tuple[Footer, set[str]]]:
-    """Yield footers that together tell of all commits but those of known packs; each tells of many packs.
-
-    They tell also of commits that no ref names.
-
-    Raises:
-        NotFoundError: a pack went meanwhile.
-        CorruptionError: the end of one is damaged.
-    """
-    names = filter(None, map(pack_name, backend.list(VALUE_FOLDER)))
-    left = dict.fromkeys(name for name in names if name not in known)
-    with ThreadPoolExecutor(PARALLEL_READERS) as pool:
-        while some := list(islice(left, PARALLEL_READERS)):
-            for name, footer in zip(some, pool.map(partial(read_footer, backend), some), strict=True):
-                told = {name, *footer.own, *(written.pack for written in footer.commits)}
-                yield footer, told
-                for pack in told:
-                    left.pop(pack, None)
 
 
 def read_part(backend: Backend, path: str, offset: int, length: int) -> bytes:

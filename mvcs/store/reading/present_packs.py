@@ -5,7 +5,6 @@ from mvcs.store.backend import Backend
 from mvcs.store.backend.odd_files import odd_is_damage
 from mvcs.store.packs.pack import MAX_FILE, name_of
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.upgrades import MOVED_BASES, has_upgrade
 
 
 def value_packs(backend: Backend) -> set[str]:
@@ -16,15 +15,6 @@ def value_packs(backend: Backend) -> set[str]:
 def exact_packs(backend: Backend) -> set[str]:
     """Return the names of all packs of exact layers."""
     return set(filter(None, map(pack_name, backend.list(EXACT_FOLDER))))
-
-
-def packs_if_moved(backend: Backend) -> set[str] | None:
-    """Return the same where commits may have been ended anew, so that a pack that is named may be gone.
-
-    Returns:
-        None elsewhere: there a pack is never gone for a good reason.
-    """
-    return value_packs(backend) if has_upgrade(backend, MOVED_BASES) else None
 
 
 def is_whole_pack(backend: Backend, name: str, *, exact: bool = False) -> bool:

@@ -26,7 +26,7 @@ class Salvage:
         entries: those that could be decoded, with the ids that their contents hash to.
         length: bytes of the file.
         name: of the pack.
-        told: what the last entry says of the commit that the pack ends; None where none was found.
+        told: what the last entry says of the commit that the pack holds; None where none was found.
     """
 
     entries: tuple[Placed, ...]
@@ -50,7 +50,7 @@ class Salvage:
         commits = [short_id(identifier) for kind, identifier in self.objects if kind is Kind.COMMIT]
         count = len(self.objects)
         entries = f"{len(self.entries)} entries with {count} objects are" if count else "no entry is"
-        # A pack ends one commit; only a stranger's holds more.
+        # A pack holds one commit; only a stranger's holds more.
         named = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
         among = f", {named} among them{self._places}" if commits else ""
         return f"{entries} whole, {self.stored_bytes} of {self.length} bytes{among}"
@@ -60,8 +60,7 @@ class Salvage:
         """Say where else the commit lies."""
         if self.told is None:
             return ""
-        packs = [pack_path(name) for name in self.told.own]
-        packs += [pack_path(name, exact=True) for name in self.told.exact_packs]
+        packs = [pack_path(name, exact=True) for name in self.told.exact_packs]
         return (
             f", which also has {', '.join(packs[:_NAMED])}{' ...' * (len(packs) > _NAMED)}" if packs else ""
         )
@@ -92,7 +91,7 @@ def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
 
 
 def _told(whole: list[Placed], last: bytes) -> LastEntry | None:
-    """Read the content of the last entry, if it is that of a pack that ends a commit."""
+    """Read the content of the last entry, if it is that of a pack that holds a commit."""
     ends = any(member.kind is Kind.COMMIT for placed in whole for member in placed.entry.members)
     with suppress(CorruptionError):
         return LastEntry.decode(last) if ends and whole[-1].entry == chunk_entry(len(last)) else None

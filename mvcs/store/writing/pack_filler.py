@@ -11,10 +11,11 @@ from mvcs.delta import Buffer, Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import Kind, ObjectId, object_id
 from mvcs.store.backend.staged import Staged
+from mvcs.store.manifests import Placement
 from mvcs.store.packs.entry import Entry, EntryBase, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
 from mvcs.store.packs.pack import PackWriter
-from mvcs.store.packs.written_commit import WrittenCommit, chunk_entry
+from mvcs.store.packs.written_commit import LastEntry, chunk_entry
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
@@ -151,51 +152,22 @@ class PackFiller:
         """Put an entry into the pack that is being filled."""
         with self._lock:
             if self._pack is not None and not self._pack[1].fits(len(payload)):
-                self._end(salted=True)
+                self._end()
             self.basing.lean_on(entry.base_ids, deltas=1)
             with self._timed(len(payload)):
                 placed = self._begun()[1].add(entry, payload, ids)
             self._objects.placed(placed, ids)
 
-    def finish(self, commits: tuple[WrittenCommit, ...]) -> str | None:
-        """Write the last pack and return its name; None when there is nothing to write."""
-        with self._lock:
-            if self._pack is None and not commits:
-                return None
-            own = tuple(self.packs)
-            return self._end(commits, tuple(sorted(self.basing.reach.difference(own))), own)
+    def placement(self, kept: Iterable[str] = ()) -> Placement:
+        """Return in which packs all lies that was placed or leant on; `kept` are the commit's own as well."""
+        own = (*kept, *self.packs)
+        return Placement(own, tuple(sorted(self.basing.reach.difference(own))))
 
-    def flush(self) -> None:
-        """Write what was placed so far as a pack that ends no commit."""
+    def flush(self, last: LastEntry | None = None) -> None:
+        """Write what was placed so far; `last` is what the pack says last of the commit that it holds."""
         with self._lock:
             if self._pack is not None:
-                self._end(salted=True)
-
-    def exceeds(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...], more: int) -> bool:
-        """Tell whether a pack that ends a commit anew gets longer than all that was stored of it at first.
-
-        Args:
-            commits: as for `finish_anew`.
-            kept: likewise.
-            more: bytes that come to what was placed so far.
-        """
-        with self._lock:
-            if self._pack is None:
-                return False
-            own = (*kept, *self.packs)
-            reach = tuple(sorted(self.basing.reach.difference(own)))
-            return self._pack[1].least_length(commits, reach, own) + more > commits[0].stored_bytes
-
-    def finish_anew(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...]) -> str:
-        """End a commit that another pack ended before, whose sizes are given with that one's.
-
-        Args:
-            commits: as for `finish`.
-            kept: its packs that were there before, and go on to belong to it.
-        """
-        with self._lock:
-            own = (*kept, *self.packs)
-            return self._end(commits, tuple(sorted(self.basing.reach.difference(own))), own, anew=True)
+                self._end(last)
 
     def close(self) -> None:
         """Leave nothing behind of a pack that was begun and not ended."""
@@ -210,20 +182,11 @@ class PackFiller:
             self._pack = file, PackWriter(file)
         return self._pack
 
-    def _end(
-        self,
-        commits: tuple[WrittenCommit, ...] = (),
-        reach: tuple[str, ...] = (),
-        own: tuple[str, ...] = (),
-        *,
-        salted: bool = False,
-        anew: bool = False,
-    ) -> str:
+    def _end(self, last: LastEntry | None = None) -> None:
         with self._timed():
             file, pack = self._begun()
-            if self._exact or salted:
-                self._salt(pack)
-            name, footer = pack.finish(commits, reach, own, ended_before=anew)
+            self._salt(pack)
+            name, footer = pack.finish(last)
             path = pack_path(name, exact=self._exact)
             if self._announce is not None:
                 self._announce(path)
@@ -234,7 +197,6 @@ class PackFiller:
         self._objects.written(name)
         self.packs.append(name)
         self.stored_bytes += pack.length
-        return name
 
     @contextlib.contextmanager
     def _timed(self, count: int = 0) -> Iterator[None]:

@@ -13,7 +13,6 @@ from mvcs.store.packs.entry import FRAME_BYTES, frame_start, is_framed, read_ent
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail
 from mvcs.store.packs.pack import HEADER, name_of
-from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.flipped_bits import turned_back
 from mvcs.store.reading.salvage import Salvage, framed
 from mvcs.store.writing.encoded_again import Contents, encoded_again
@@ -22,21 +21,6 @@ _REFUSED = (CorruptionError, UnsupportedFormatError)
 _CHECKSUM = slice(16, FRAME_BYTES)
 _FEW = 8
 _FLIPPED = 4  # damaged entries of a pack, in each of which a flipped bit is looked for
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What the footer of a pack says beside its entries.
-
-    Attributes:
-        commits: the commit that it ends and copies of ancestors; nothing for other packs.
-        reach: packs of other commits that this one needs.
-        own: the commit's packs before this one.
-    """
-
-    commits: tuple[WrittenCommit, ...] = ()
-    reach: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +42,6 @@ def rebuild_pack(
     name: str,
     data: bytes,
     salvaged: Callable[[], Salvage],
-    ending: Callable[[Salvage], Ending],
     contents: Callable[[], Contents],
 ) -> RebuiltPack | None:
     """Make a damaged pack again from its own bytes; None where nothing better than these comes of them.
@@ -67,13 +50,12 @@ def rebuild_pack(
         name: of the pack.
         data: what lies there; anything may have happened to it.
         salvaged: finds the entries that can be decoded, if the footer cannot be read.
-        ending: says the rest of the footer, from what was found.
         contents: finds what damaged entries hold, if it can.
     """
     start = HEADER + data[HEADER_BYTES:]
     footer = _footer(start, name)
     if footer is None or footer.tail is None:
-        return _without_footer(name, start, salvaged, ending)
+        return _without_footer(name, start, salvaged)
     regions = [start[one.offset :][: one.length] for one in footer.entries]
     damaged = sum(not _is_entry(region, one) for region, one in zip(regions, footer.entries, strict=True))
     turning = damaged <= _FLIPPED
@@ -147,10 +129,7 @@ def _from_elsewhere(
         return RebuiltPack(made, True, "what it held lies elsewhere too, and was encoded again")
     if not any(one.is_better for one in entries):
         return None
-    length = footer.tail.pack_length if footer.tail else 0
-    first = (replace(one, pack="", stored_bytes=one.stored_bytes - length) for one in footer.commits[:1])
-    told = Ending((*first, *footer.commits[1:]), footer.reach, footer.own)
-    made = _joined([one.data for one in entries], [one.placed for one in entries], told)
+    made = _joined([one.data for one in entries], [one.placed for one in entries])
     if _footer(made, name) is None:
         return None
     return RebuiltPack(made, False, "what could be had of its contents was encoded again")
@@ -174,15 +153,12 @@ def _is_entry(data: bytes, placed: Placed) -> bool:
     return entry == placed.entry and end == placed.length
 
 
-def _without_footer(
-    name: str, data: bytes, salvaged: Callable[[], Salvage], ending: Callable[[Salvage], Ending]
-) -> RebuiltPack | None:
+def _without_footer(name: str, data: bytes, salvaged: Callable[[], Salvage]) -> RebuiltPack | None:
     found = salvaged()
     whole = list(framed(data))
     if not whole:
         return None
-    told = ending(found)
-    made = _ended(data, found.entries, told)
+    made = _joined([data[one.offset : one.offset + one.length] for one in found.entries], found.entries)
     if name_of(made) == name:
         return RebuiltPack(made, True, "its footer was made again from its entries")
     end = whole[-1].offset + whole[-1].length
@@ -203,17 +179,12 @@ def _is_footer(end: bytes, offset: int, name: str) -> bool:
         return False
 
 
-def _ended(data: bytes, entries: tuple[Placed, ...], told: Ending) -> bytes:
-    """Return a pack of some entries of another, and a footer."""
-    return _joined([data[one.offset : one.offset + one.length] for one in entries], entries, told)
-
-
-def _joined(parts: Sequence[bytes], entries: Sequence[Placed], told: Ending) -> bytes:
+def _joined(parts: Sequence[bytes], entries: Sequence[Placed]) -> bytes:
     """Return a pack of entries, one behind another, and a footer."""
     ends = accumulate((len(part) for part in parts), initial=HEADER_BYTES)
     placed = tuple(replace(one, offset=offset) for one, offset in zip(entries, ends, strict=False))
     offset = HEADER_BYTES + sum(map(len, parts))
-    raw = Footer(placed, told.commits, told.reach, told.own).encode()
+    raw = Footer(placed).encode()
     encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
     stored = bytes([encoding]) + bytes(packed)
     return b"".join([HEADER, *parts, stored, Tail(offset, len(stored), len(raw), b"").encode(stored)])

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,8 +10,9 @@ from mvcs.delta import CodeCoder, Encoding, as_array
 from mvcs.errors import CorruptionError
 from mvcs.memory import Use
 from mvcs.objects import Kind, ObjectId
+from mvcs.store.manifests import Placement, WrittenCommit
 from mvcs.store.packs.entry import OPAQUE, OPAQUE_ENCODINGS, Entry, EntryBase, read_entry
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path, read_part
@@ -25,7 +25,6 @@ from mvcs.store.writing.near_bases import readable
 from mvcs.store.writing.pack_filler import PackFiller
 
 _OF_CODES = frozenset({Encoding.CODES, Encoding.DELTA, Encoding.RANS_CODES, Encoding.RANS_DELTA})
-_FRAMED = 128  # bytes that an entry of one object takes beside it, in the footer as well
 
 Candidates = Callable[[Located], Iterable[ObjectId]]
 """What a chunk may be stored near: ids, or halves of them, the best first."""
@@ -75,11 +74,6 @@ class Rewriter:
     def stored_bytes(self) -> int:
         """Bytes of these packs."""
         return self._filler.stored_bytes
-
-    @property
-    def reach(self) -> set[str]:
-        """Names of the other packs that the objects stored so far lean on."""
-        return self._filler.basing.reach
 
     def holds(self, identifier: ObjectId) -> bool:
         """Tell whether an object is where it may stay."""
@@ -162,47 +156,29 @@ class Rewriter:
                 return None
         return None
 
-    def flush(self) -> None:
-        """End the packs; they end no commit."""
-        self._descriptions.flush()
-        self._filler.flush()
-
-    def lean_on(self, needs: Iterable[ObjectId]) -> None:
-        """Count what lies behind objects as needed.
-
-        Raises:
-            NotFoundError: one of them is nowhere.
-        """
-        self._filler.basing.lean_on(list(needs))
-
-    def end(
-        self,
-        written: WrittenCommit,
-        copies: tuple[WrittenCommit, ...],
-        needs: Iterable[ObjectId],
-        kept: tuple[str, ...],
-    ) -> str:
-        """End a commit anew, and return the name of the pack that does.
+    def finish(self, written: WrittenCommit, needs: Iterable[ObjectId], kept: Iterable[str]) -> Placement:
+        """Write what is left, the commit itself included where no pack that stays has it.
 
         Args:
-            written: the commit, as it was written first.
-            copies: its nearest ancestors, as they are ended now.
-            needs: all objects of its value layer.
-            kept: packs of its own that were there before.
+            written: the commit.
+            needs: all other objects of its value layer.
+            kept: packs of its own that stay.
+
+        Returns:
+            Where all of it lies.
 
         Raises:
             NotFoundError: one of these objects is nowhere.
         """
         self._descriptions.flush()
-        self.lean_on(needed for needed in needs if needed != written.id)
-        rows, more = (replace(written, pack=""), *copies), len(written.content) + _FRAMED
-        # What ends a commit is never more than was stored of it at first.
-        if self.encoded or self._filler.exceeds(rows, kept, more):
-            self._filler.flush()
-        self._descriptions.put_opaque(Kind.COMMIT, written.id, written.content)
-        self._descriptions.flush()
-        self.lean_on([written.id])
-        return self._filler.finish_anew(rows, kept)
+        last = None
+        if not self.holds(written.id):
+            self._descriptions.put_opaque(Kind.COMMIT, written.id, written.content)
+            self._descriptions.flush()
+            last = LastEntry(written.sizes, written.exact_packs)
+        self._filler.flush(last)
+        self._filler.basing.lean_on([*needs, written.id])
+        return self._filler.placement(kept)
 
     def prove(self) -> None:
         """Read descriptions and opaque bytes back; chunks of values were proven as they were encoded.

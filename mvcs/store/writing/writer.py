@@ -10,8 +10,9 @@ from mvcs.delta import Buffer, CodeCoder, ElementFormat, Encoding, pays_near_bas
 from mvcs.errors import NotFoundError, StateError
 from mvcs.memory import Use
 from mvcs.objects import Blob, Kind, ObjectId, half, object_id, short_id
+from mvcs.store.manifests import Placement
 from mvcs.store.packs.entry import MAX_RAW, EntryBase
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
@@ -99,9 +100,9 @@ class ObjectWriter:
         return self._filler.write_seconds
 
     @property
-    def reach(self) -> set[str]:
-        """Names of the packs of other commits that this one needs."""
-        return self._filler.basing.reach
+    def placement(self) -> Placement:
+        """The packs that were written, and the others that what was put needs."""
+        return self._filler.placement()
 
     @property
     def depth(self) -> int:
@@ -267,16 +268,15 @@ class ObjectWriter:
             self.gather()
             self._descriptions.flush()
 
-    def finish(self, commits: tuple[WrittenCommit, ...] = ()) -> str | None:
-        """Write what is left as the last pack and return its name; None when there is nothing to write."""
+    def finish(self, last: LastEntry | None = None) -> None:
+        """Write what is left as the last pack; `last` is what that says of the commit in it."""
         with self._lock:
             self.settle()
-            name = self._filler.finish(commits)
+            self._filler.flush(last)
             if not self._exact:  # nothing is stored near what lies in an exact layer
                 self._store.recent.keep(self)
                 self._store.recent_values.keep(self)
                 self._store.wrote = True
-            return name
 
     def close(self) -> None:
         """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""

@@ -187,7 +187,7 @@ class Fsck:
         for kind in (HEADS, TAGS, REMOTES):
             for record in self.refs.survey(kind).whole.values():
                 with suppress(MvcsError):
-                    tip = graph.load(record.target or ObjectId(b""), record.pack)
+                    tip = graph.load(record.target or ObjectId(b""))
                     for revision in graph.walk([tip], without=self._commits):
                         self._reach(revision)
 
@@ -257,13 +257,13 @@ class Fsck:
     ) -> Iterable[tuple[str, Revision]]:
         for name, (target, pack) in tips.items():
             try:
-                yield name, graph.load(target, pack)
+                yield name, graph.load(target)
             except MvcsError as error:
                 self._report("ref", name, error)
 
     def _history(self, graph: Graph, name: str, tip: Revision) -> None:
         try:
-            for revision in graph.walk([graph.load(tip.id, tip.written.pack)]):
+            for revision in graph.walk([graph.load(tip.id)]):
                 if revision.id not in self._commits:
                     self._commits[revision.id] = revision
                     self._commit(revision)

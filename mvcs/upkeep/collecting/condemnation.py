@@ -3,7 +3,7 @@
 `docs/format/condemned.md` is the specification; what writers do is in `mvcs.refs`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
@@ -57,9 +57,9 @@ class Collector:
         return self.log.of(*LIVE)
 
     @property
-    def released(self) -> set[str]:
-        """The packs that were condemned, and are to stay after all."""
-        return self.log.of(Standing.RELEASED)
+    def going(self) -> set[str]:
+        """The packs that a collector said it deletes, and may have died over."""
+        return self.log.of(Standing.GOING)
 
     def left(self, pack: str) -> float | None:
         """Return how many seconds a condemned pack still has; None for one that is not condemned.
@@ -112,11 +112,11 @@ class Collector:
                 Standing.RELEASED, lambda: self.log.of(Standing.CONDEMNED).intersection(packs), self.author
             )
 
-    def delete(self, packs: Mapping[str, str | None]) -> set[str]:
+    def delete(self, packs: Mapping[str, Sequence[str] | None]) -> set[str]:
         """Delete packs whose wait is over, if a second marking agrees, and return them.
 
         Args:
-            packs: condemned ones, each with where it lies; None where a listing did not show it.
+            packs: condemned ones, each with where its files lie; None where a listing did not show any.
 
         Raises:
             MvcsError: nobody can tell any more what is needed: nothing is deleted, and all of it is released.
@@ -135,9 +135,8 @@ class Collector:
         self.log.say_of(Standing.RELEASED, lambda: self._ours(said) & needed, self.author)
         gone = self._ours(said) & unneeded
         for pack in sorted(gone):
-            path = packs[pack]
-            for each in (path,) if path else (pack_path(pack), pack_path(pack, exact=True)):
-                self.backend.delete(each)
+            for path in packs[pack] or (pack_path(pack), pack_path(pack, exact=True)):
+                self.backend.delete(path)
         self.log.say_of(Standing.GONE, lambda: self._ours(said) & gone, self.author)
         return gone
 

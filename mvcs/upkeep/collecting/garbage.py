@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from itertools import islice
 from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, StorageError, UsageError
 from mvcs.history import Graph
-from mvcs.local import HeadLog, Place, SeenRefs, journal_remains, packs_at_work, read_head
+from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work, read_head
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
 from mvcs.local_files import maker_of
 from mvcs.memory import NOTHING
@@ -20,20 +21,21 @@ from mvcs.refs import CONFLICT, HEADS, RefChange, RefRecord, RefStore, now_micro
 from mvcs.reports import Report, as_size
 from mvcs.store import (
     EXACT_FOLDER,
+    MANIFEST_FOLDER,
     TEMPORARY_FOLDER,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
     pack_name,
+    parse_path,
     store_time,
 )
 from mvcs.upkeep.collecting.condemnation import Collector
-from mvcs.upkeep.collecting.known_history import KnownHistory
 from mvcs.upkeep.collecting.leftovers import held, is_pack
-from mvcs.upkeep.collecting.reachable_packs import Reach, survey
+from mvcs.upkeep.collecting.marking import Held, KnownHistory, Reach, survey
 
 _FOR_EVER = 1e11  # seconds, some 3000 years: no clock tells later times
-KILLED = "a command that was killed left it"
+SUPERSEDED = "a newer record says where the data of its commit lie"
 UNFINISHED = "a writer left it unfinished"
 Clock = Callable[[], float]
 UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
@@ -113,12 +115,11 @@ def collect_garbage(
 
     Args:
         place: the store, and the clone that collects.
-        grace: seconds that a pack has to be old.
+        grace: seconds that a pack, or a manifest, has to be old.
         execute: do it; otherwise nothing is changed.
         wait: seconds from condemning to deleting.
         author: who collects.
-        known: what this clone remembers of history; what is read is added. Before something is deleted it is
-            compared with the store.
+        known: what this clone remembers of history; what is read is added.
 
     Raises:
         UsageError: the grace or the wait is no length of time.
@@ -179,15 +180,13 @@ class _Collection:
         branches = list(served)
         if self._execute:
             branches = delete_contained(self._place, served, self._collector.author)
-        sizes = _packs(self._backend)
+        files = _files(self._backend)
         live = self._collector.live
         head = held(self._place, self._grace)
-        names = set(filter(None, map(pack_name, sizes)))
-        reach = survey(self._backend, names | live, head, self._given_up, self._known, deletes=False)
-        reach.left.difference_update(self._kept_after_all(reach.left))
-        found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
+        reach = self._survey({name for path in files if (name := named(path))} | live, head)
+        found = sorted(find(self._place, files, reach, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
-        report.notes.extend(_of_past(reach, sizes, is_here=self._place.local is not None))
+        report.notes.extend(_of_past(reach, files, is_here=self._place.local is not None))
         if self._execute:
             report = self._executed(report, live, reach)
             if head.doubt is not None and self._place.local is not None:
@@ -195,14 +194,9 @@ class _Collection:
                     HeadLog(self._place.local).begin(now_microseconds())
         return report
 
-    def _kept_after_all(self, left: Collection[str]) -> set[str]:
-        """Return what was condemned and released before, and is needed still.
-
-        Rules may keep data that are on record as dropped, and only a marking before a deletion asks them. So
-        such a pack is looked at before it is condemned again.
-        """
-        released = self._collector.released.intersection(left)
-        return released - self._unneeded(released)
+    def _survey(self, names: Collection[str], head: Held) -> Reach:
+        since = self._clock() - self._collector.wait if names else None
+        return survey(self._backend, names, head, self._given_up, self._known, since)
 
     def _planned(self, found: list[Found], reach: Reach, branches: list[str]) -> GcReport:
         going, condemned, waiting = list[Garbage](), list[Garbage](), list[Garbage]()
@@ -232,46 +226,44 @@ class _Collection:
         """Return how long a file still waits by what the log says; None where that condemns it not."""
         if item.reason != UNREACHED or not self._backend.exclusive:
             return None
-        return self._collector.left(pack_name(item.path) or "")
+        return self._collector.left(named(item.path) or "")
 
     def _executed(self, plan: GcReport, live: set[str], reach: Reach) -> GcReport:
         """Do what was planned, as far as it is still so when it is done."""
         collector = self._collector
         gone = self._deleted([item for item in plan.garbage if not self._is_logged(item)])
-        logged = {
-            name: item.path
-            for item in (*plan.garbage, *plan.condemned)
-            if self._is_logged(item) and (name := pack_name(item.path))
-        }
+        logged = defaultdict[str, list[str]](list)
+        for item in (*plan.garbage, *plan.condemned):
+            if self._is_logged(item) and (name := named(item.path)):
+                logged[name].append(item.path)
         collector.release(live - reach.left)
         # Also what was going, and is said to be condemned anew, since a later record cannot be read.
         condemned = collector.condemn(logged.keys() | (live & reach.left))
-        taken = collector.delete({name: logged.get(name) for name in condemned})
+        # What another collector died over is taken over, be it needed by now: then it is released.
+        taken = collector.delete({name: logged.get(name) for name in condemned | collector.going})
         collector.trim()
         every = [*plan.garbage, *plan.condemned]
-        done = [item for item in every if item in gone or pack_name(item.path) in taken]
-        left = [
-            item for item in plan.condemned if pack_name(item.path) in collector.live and item not in done
-        ]
+        done = [item for item in every if item in gone or named(item.path) in taken]
+        left = [item for item in plan.condemned if named(item.path) in collector.live and item not in done]
         return replace(plan, garbage=done, condemned=left, bytes=sum(item.bytes for item in done))
 
     def _is_logged(self, item: Garbage) -> bool:
         return item.reason == UNREACHED and self._backend.exclusive
 
     def _deleted(self, going: list[Garbage]) -> list[Garbage]:
-        """Delete what only this clone knows of, after a second look: it may be needed by now."""
-        left = self._unneeded(name for item in going if (name := _name(item.path)))
-        gone = [item for item in going if (name := _name(item.path)) is None or name in left]
+        """Delete what nobody has to be told of, after a second look: it may be needed by now."""
+        names = {name for item in going if item.reason == UNREACHED and (name := named(item.path))}
+        left = self._unneeded(names)
+        gone = [item for item in going if item.reason != UNREACHED or named(item.path) in left]
         for item in gone:
             self._backend.delete(item.path)
         return gone
 
-    def _unneeded(self, packs: Iterable[str]) -> set[str]:
-        names = set(packs)
-        if not names:
-            return names
-        self._known.prove(self._backend)
-        left = survey(self._backend, names, held(self._place, self._grace), self._given_up, self._known).left
+    def _unneeded(self, names: Iterable[str]) -> set[str]:
+        wanted = set(names)
+        if not wanted:
+            return wanted
+        left = self._survey(wanted, held(self._place, self._grace)).left
         return left - set(filter(None, map(pack_name, packs_at_work(self._place.local))))
 
     def _notes(self, reach: Reach) -> list[str]:
@@ -288,19 +280,23 @@ class _Collection:
         return notes
 
 
-def _packs(backend: Backend) -> dict[str, int]:
-    """Return the sizes of all packs by path."""
-    sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
-    return {path: size for path, size in sizes.items() if is_pack(path)}
+def _files(backend: Backend) -> dict[str, int]:
+    """Return the sizes of all packs and manifests by path."""
+    folders = (VALUE_FOLDER, EXACT_FOLDER, MANIFEST_FOLDER)
+    return {path: size for each in folders for path, size in backend.sizes(each).items() if named(path)}
 
 
-def _name(path: str) -> str | None:
-    return pack_name(path) if is_pack(path) else None
+def named(path: str) -> str | None:
+    """Return what a file is called in the log: the name of a pack, or the id of the commit of a manifest."""
+    if is_pack(path):
+        return pack_name(path)
+    at = parse_path(path)
+    return None if at is None else at[0].hex()
 
 
 def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterator[str]:
     """Say what stays though no branch, tag or HEAD of now needs it."""
-    stay = [size for path, size in sizes.items() if pack_name(path) in reach.past]
+    stay = [size for path, size in sizes.items() if is_pack(path) and pack_name(path) in reach.past]
     if stay and not reach.doubts:
         packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
         look = ": 'mvcs reflog' lists the past, 'mvcs why PACK' says which" if is_here else ""
@@ -313,24 +309,25 @@ def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterat
 """Gives seconds."""
 
 
-def find(place: Place, sizes: dict[str, int], unneeded: Collection[str], clock: Clock) -> Iterator[Found]:
-    """Yield the packs of these that nothing needs, and the files that writers left unfinished.
+def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> Iterator[Found]:
+    """Yield the packs and manifests that nothing needs, and the files that writers left unfinished.
 
     Args:
         place: the store, and the clone that looks.
-        sizes: its packs, by path.
-        unneeded: names of packs that nothing needs.
+        files: sizes of its packs and manifests, by path.
+        reach: what commits need of them.
         clock: gives the time as the store sees it.
     """
-    backend = place.backend
-    packs = {pack_name(path): path for path in sizes}
-    paths = {packs[name] for name in unneeded if name in packs} - packs_at_work(place.local)
+    backend, working = place.backend, packs_at_work(place.local)
+    unneeded = [path for path in sorted(files) if named(path) in reach.left and path not in working]
     names = [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name)]
-    if not paths and not names:
+    if not unneeded and not names and not reach.superseded:
         return
-    now, dead = clock(), _dead(place)
-    for path in sorted(paths):
-        yield from _aged(backend, path, sizes[path], now, KILLED if path in dead else UNREACHED)
+    now = clock()
+    for path in unneeded:
+        yield from _aged(backend, path, files[path], now, UNREACHED)
+    for path in sorted(reach.superseded):
+        yield from _aged(backend, path, files.get(path, 0), now, SUPERSEDED)
     for path in names:
         if backend.inside(path) and _is_file(backend, path):
             yield from _aged(backend, path, backend.size(path) or 0, now, UNFINISHED)
@@ -345,16 +342,11 @@ def _is_file(backend: Backend, path: str) -> bool:
     return True
 
 
-def _dead(place: Place) -> set[str]:
-    found = () if place.local is None else journal_remains(place.local)
-    return {path for each in found for path in each.packs}
-
-
 def patience(item: Found, grace: float) -> float:
-    """Return how old a file has to be."""
+    """Return how old a file has to be; of superseded records only those were found that have waited."""
     if item.reason == UNFINISHED:
         return TEMPORARY_SECONDS
-    return 0 if item.reason == KILLED else grace
+    return 0 if item.reason == SUPERSEDED else grace
 
 
 def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> Iterator[Found]:
@@ -437,7 +429,7 @@ def delete_contained(place: Place, branches: dict[str, RefRecord], author: str) 
         StorageError: one cannot be deleted.
     """
     refs, gone = RefStore(place.backend), list[str]()
-    change = RefChange(None, None, author, "gc: another branch contains it")
+    change = RefChange(None, author, "gc: another branch contains it")
     for name, record in branches.items():
         with suppress(ConflictError):
             refs.update(HEADS, name, record, change)

@@ -198,7 +198,7 @@ class Losses:
         """Yield what each commit has lost, of both layers."""
         for revision in revisions:
             try:
-                self.store.catalog.attach_commit(revision.written.pack)
+                self.store.catalog.attach_commit(revision.id)
                 tree = self.store.tree(revision.commit.tree)
             except UNREADABLE_ERRORS:
                 yield _loss(revision, VALUE, None)
@@ -302,7 +302,7 @@ class Restorable:
     def _newest(self, graph: Graph, name: str, targets: Iterable[tuple[ObjectId, str | None]]) -> NewestWhole:
         for target, pack in targets:
             with suppress(MvcsError):
-                for revision in graph.walk([graph.load(target, pack)]):
+                for revision in graph.walk([graph.load(target)]):
                     if revision.id in self._with_values:
                         return self._told(name, revision)
                 return NewestWhole(name)

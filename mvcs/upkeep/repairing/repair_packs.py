@@ -436,7 +436,7 @@ class Rebuilding:
         """Return the tree of the commit whose layer an exact pack is: stored near what it restores."""
         for revision in self.wanted.revisions():
             if name in revision.written.exact_packs:
-                view.catalog.attach_commit(revision.written.pack)
+                view.catalog.attach_commit(revision.id)
                 with suppress(*UNREADABLE_ERRORS):
                     return view.tree(revision.commit.tree)
         return None
@@ -466,7 +466,7 @@ class Rebuilding:
 def _loaded(graph: Graph, identifiers: Iterable[ObjectId]) -> Iterator[Revision]:
     for identifier in identifiers:
         with suppress(*UNREADABLE_ERRORS):
-            yield graph.load(identifier, None)
+            yield graph.load(identifier)
 
 
 def _needed(view: ObjectStore, identifier: ObjectId, commit: Commit) -> Iterator[ObjectId]:

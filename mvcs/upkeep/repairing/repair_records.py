@@ -176,7 +176,7 @@ class RefRepair:
             self.note(f"where the branch '{name}' stood is not known: {several}")
             return
         action = "repair: its newest record is damaged, and this is the newest commit that it can have named"
-        yield RefChange(tip.id, tip.written.pack, self.author, action)
+        yield RefChange(tip.id, self.author, action)
 
     def _named_elsewhere(self, graph: Graph, name: str) -> Iterator[Revision]:
         """Yield where remotes have the branch, as far as the commits are here."""
@@ -185,7 +185,7 @@ class RefRepair:
         records += [record for other, record in tracked.items() if other.partition("/")[2] == name]
         for record in records:
             with suppress(*UNREADABLE_ERRORS):
-                yield graph.load(record.target or ObjectId(b""), record.pack)
+                yield graph.load(record.target or ObjectId(b""))
 
     def _unnamed(self, graph: Graph, branch: str) -> Iterator[Revision]:
         """Yield the newest commits of the store that no ref of another name leads to."""
@@ -195,7 +195,7 @@ class RefRepair:
                 if kind == REMOTES and name.partition("/")[2] == branch:
                     continue
                 with suppress(*UNREADABLE_ERRORS):
-                    tip = graph.load(record.target or ObjectId(b""), record.pack)
+                    tip = graph.load(record.target or ObjectId(b""))
                     named.update(one.id for one in graph.walk([tip], without=frozenset(named)))
         ended: dict[ObjectId, Revision] = {}
         with suppress(*UNREADABLE_ERRORS):
@@ -214,11 +214,11 @@ class RefRepair:
             with suppress(MvcsError):
                 record = RefStore(source.backend).read(kind, name)
                 if record is not None and record.target is not None:
-                    graph.load(record.target, record.pack)
+                    graph.load(record.target)
                     yield source.name, record
 
     def _change(self, record: RefRecord, how: str, content: bytes = b"") -> RefChange:
-        return RefChange(record.target, record.pack, self.author, f"repair: {how}", content)
+        return RefChange(record.target, self.author, f"repair: {how}", content)
 
 
 def _is_record(data: bytes, number: int, wanted: bytes | None) -> bool:

@@ -179,7 +179,7 @@ class WantedPacks:
     @staticmethod
     def _loaded(graph: Graph, target: ObjectId, pack: str | None) -> Revision | None:
         with suppress(MvcsError):
-            return graph.load(target, pack)
+            return graph.load(target)
         return None
 
     def _is_instead(self, graph: CountingGraph, start: Revision, pack: str) -> bool:
