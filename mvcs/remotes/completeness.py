@@ -60,10 +60,9 @@ class Completeness:
         return self._entries[pack]
 
     def _tensor(self, tensor: ExactTensor | QuantizedTensor, found: "Decodable") -> set[str]:
-        exact = isinstance(tensor, ExactTensor)
         needed = found.packs_of(tensor.chunks if isinstance(tensor, ExactTensor) else tensor.chunk_ids())
         self.store.check_lengths(tensor)
-        if not exact and tensor.source is not None:
+        if isinstance(tensor, QuantizedTensor) and tensor.source is not None:
             needed |= self._tensor(tensor.source, found)
         return needed
 

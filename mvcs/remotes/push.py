@@ -19,7 +19,9 @@ from mvcs.remotes.pack_transfer import (
     is_whole,
     refuse_rewind,
 )
-from mvcs.store import DataDrop, KnownManifests, Manifest, Placement, pack_path
+from mvcs.store import DataDrop, KnownManifests, ListedManifests, Manifest, Placement, pack_path
+
+LOOKED = 64  # commits over there, of which the near end has packs that the far end has not
 
 
 @dataclass(frozen=True)
@@ -187,10 +189,10 @@ def _copy_history(
     placements = dict(here.store.manifests.placements(revision.id for revision in reversed(new)))
     again = _without_data(here, there, [tip for tip in tips if tip.id in theirs])
     ends = here.store.backend, there.store.backend
-    route = Route(*ends, terms.progress, terms.read_back)
+    route, packs = Route(*ends, terms.progress, terms.read_back), Presence.of(*ends)
     wanted = [*placements.values(), *(ours for _, ours, _ in again)]
-    expected = _expected(here, there, tips, new, theirs, terms)
-    sent = Sent(revisions=new) + _send_packs(route, _packs(wanted), expected)
+    expected = _expected(here, there, tips, theirs, packs, terms)
+    sent = Sent(revisions=new) + _send_packs(route, _packs(wanted), expected, packs)
     exact: list[str] = []
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
@@ -235,19 +237,24 @@ def _expected(
     here: TransferSide,
     there: TransferSide,
     tips: Iterable[Revision],
-    new: Iterable[Revision],
     theirs: Collection[ObjectId],
+    packs: Presence,
     terms: TransferTerms,
 ) -> list[str]:
-    """Return the packs that the far end should have of commits that are there.
+    """Return the packs that the far end should have of commits that are there, where that is in doubt.
 
-    These are of the commits which new ones continue and of tips; with `read_back`, of all that lie behind.
+    These are of commits of which a pack of ours is missing there, or of another size: of the newest 64, since
+    a store that was compacted, or let data go, has others. With `read_back`, of all.
     """
-    if terms.read_back:
-        commits = [revision.id for revision in here.graph.walk(tips) if revision.id in theirs]
-    else:
-        ends = [*(tip.id for tip in tips), *(parent for one in new for parent in one.commit.parents)]
-        commits = [one for one in dict.fromkeys(ends) if one in theirs]
+    commits = [revision.id for revision in here.graph.walk(tips) if revision.id in theirs]
+    if not terms.read_back:
+        ours = ListedManifests(here.store.backend, terms.known)
+        doubted = []
+        for commit in commits:
+            [line] = ours.lines([(commit, ours.numbers(commit)[0])])
+            if any(name not in packs.there or packs.here.get(name) != packs.there[name] for name in line.packs):
+                doubted.append(commit)
+        commits = doubted[:LOOKED]
     return _packs(placement for _, placement in there.store.manifests.placements(commits))
 
 
@@ -256,7 +263,8 @@ def _send_layers(route: Route, names: list[str]) -> tuple[Sent, list[str]]:
     kept = [name for name in names if route.source.size(pack_path(name, exact=True)) is not None]
     while True:
         try:
-            return _send_packs(route, kept, [], exact=True), kept
+            packs = Presence.of(route.source, route.target, exact=True)
+            return _send_packs(route, kept, [], packs, exact=True), kept
         except (CorruptionError, NotFoundError):
             left = [name for name in kept if route.source.size(pack_path(name, exact=True)) is not None]
             if left == kept:
@@ -264,19 +272,21 @@ def _send_layers(route: Route, names: list[str]) -> tuple[Sent, list[str]]:
             kept = left
 
 
-def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: bool = False) -> Sent:
+def _send_packs(
+    route: Route, wanted: list[str], expected: list[str], packs: Presence, *, exact: bool = False
+) -> Sent:
     """Send packs that are owed.
 
     Args:
         route: from where to where.
         wanted: packs that the far end need not have yet.
         expected: packs that it should have.
+        packs: which lie at both ends.
         exact: whether they are packs of exact layers, which need not be kept here either.
 
     Raises:
         CorruptionError: one is whole at neither end.
     """
-    packs = Presence.of(route.source, route.target, exact=exact)
     names = [name for name in dict.fromkeys((*expected, *wanted)) if not exact or name in packs.here]
     both = [name for name in names if name in packs.there and name in packs.here]
     over = {name for name in both if packs.here[name] != packs.there[name]}
@@ -332,7 +342,7 @@ def merge_notes(
                 damaged[f"a note on {name[:12]}"] = record.error
             elif record.target not in have:
                 check_note(name, record)
-                change = RefChange(record.target, None, record.author, record.action, record.content)
+                change = RefChange(record.target, record.author, record.action, record.content)
                 target.refs.append(NOTES, name, change)
     return damaged
 

@@ -9,7 +9,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from threading import Lock
 
 from mvcs.delta import Encoding, decode, encoding_numbered
@@ -159,8 +158,8 @@ class Manifest:
     def encode(self) -> bytes:
         """Return the bytes of the record of number 0."""
         rows = (self.written, *self.ancestors)
-        values = [_row(*pair) for pair in pairwise((*rows, None))]
-        raw = cbor.dumps(list(values))
+        following = (*self.ancestors, None)
+        raw = cbor.dumps([_row(*pair) for pair in zip(rows, following, strict=True)])
         encoding, payload = choose_described(raw, FREE_FOOTER_BYTES)
         return _record(self.placement, [len(raw), bytes([encoding]) + bytes(payload)])
 

@@ -41,7 +41,7 @@ class Commit:
 
     def __init__(self, store: ObjectStore, revision: Revision) -> None:
         view = store.apart()
-        view.catalog.attach_commit(revision.written.pack)
+        view.catalog.attach_commit(revision.id)
         self.values = CommitValues.of(view, revision)
         self.chunks: dict[ObjectId, bytes] = {name: view.read(Kind.CHUNK, name) for name in self.values.steps}
 

@@ -12,7 +12,8 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.manifests import Manifest, WrittenCommit
+from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.writer import ObjectWriter
 
@@ -42,9 +43,11 @@ def publish(folder: Path, trees: list[tuple[Tree, ObjectWriter]]) -> None:
             commit = Commit(writer.put(Kind.TREE, tree.encode()), parents, "eve", number, "hello")
             identifier = writer.put(Kind.COMMIT, commit.encode())
             sizes = (tree.raw_bytes, 0, 0, 0)
-            pack = writer.finish((WrittenCommit(identifier, commit.encode(), "", *sizes),))
+            writer.finish(LastEntry(sizes))
+            written = WrittenCommit(identifier, commit.encode(), *sizes)
+            session.store.manifests.write(Manifest(written, writer.placement))
             record = session.refs.newest(HEADS, "main")
-            session.refs.update(HEADS, "main", record, RefChange(identifier, pack, "eve", "commit"))
+            session.refs.update(HEADS, "main", record, RefChange(identifier, "eve", "commit"))
 
 
 def store_of(folder: Path) -> ObjectStore:

@@ -23,7 +23,8 @@ from mvcs.retention.drops import Drop, DropLog
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import FRAME_BYTES, Entry, EntryBase, Member
 from mvcs.store.packs.expansion_limit import choose_described
-from mvcs.store.packs.footer import Tail, WrittenCommit
+from mvcs.store.manifests import Manifest, Manifests, Placement, WrittenCommit
+from mvcs.store.packs.footer import Tail
 from mvcs.store.packs.pack import name_of
 from mvcs.store.reading.pack_files import pack_path
 from tests.cli.hostile import FLOAT32, constant
@@ -68,8 +69,8 @@ class Forger:
         self,
         tree: ObjectId,
         message: str = "hello",
-        reach: tuple[str, ...] = (),
-        copies: tuple[WrittenCommit, ...] = (),
+        others: tuple[str, ...] = (),
+        ancestors: tuple[WrittenCommit, ...] = (),
         **fields: Any,
     ) -> Backend:
         """End the pack with a commit of a tree that is stored."""
@@ -78,10 +79,12 @@ class Forger:
         parents = () if head is None else (head.id,)
         made = Commit(tree, parents, "eve", 1, message, **fields)
         identifier = self.put(Kind.COMMIT, made.encode())
-        data = self.pack.finish((WrittenCommit(identifier, made.encode(), "", 0, 0, 0, 0), *copies), reach)
+        data = self.pack.finish()
         name = name_of(data)
         backend.put(pack_path(name), data)
-        refs.update(HEADS, "main", refs.newest(HEADS, "main"), RefChange(identifier, name, "eve", "commit"))
+        written, placement = WrittenCommit(identifier, made.encode()), Placement((name,), others)
+        Manifests(backend).write(Manifest(written, placement, ancestors))
+        refs.update(HEADS, "main", refs.newest(HEADS, "main"), RefChange(identifier, "eve", "commit"))
         return backend
 
 
@@ -255,11 +258,11 @@ def many_members(folder: Path, count: int) -> None:
     forger.commit(Tree((EMPTY,), root=[9, 0, 0]))
 
 
-def packs_in_reach(folder: Path, count: int) -> None:
+def packs_that_are_named(folder: Path, count: int) -> None:
     """Packs that are said to be needed, and are nowhere."""
     forger = Forger(folder)
     tree = forger.put(Kind.TREE, Tree((EMPTY,), root=[9, 0, 0]).encode())
-    forger.end(tree, reach=tuple(f"{number:064x}" for number in range(count)))
+    forger.end(tree, others=tuple(f"{number:064x}" for number in range(count)))
 
 
 def small_packs(folder: Path, count: int) -> None:
@@ -276,7 +279,7 @@ def small_packs(folder: Path, count: int) -> None:
         names.append(name_of(data))
         backend.put(pack_path(names[-1]), data)
     tree = forger.put(Kind.TREE, Tree((EMPTY,), root=[9, 0, 0]).encode())
-    forger.end(tree, reach=tuple(sorted(names)))
+    forger.end(tree, others=tuple(sorted(names)))
 
 
 def long_message(folder: Path, count: int) -> None:
@@ -301,7 +304,7 @@ def many_branches(folder: Path, count: int) -> None:
     refs = RefStore(backend)
     main = refs.newest(HEADS, "main")
     for number in range(count):
-        refs.update(HEADS, f"b{number}", None, RefChange(main.target, main.pack, "eve", "branch"))
+        refs.update(HEADS, f"b{number}", None, RefChange(main.target, "eve", "branch"))
 
 
 def many_records(folder: Path, count: int) -> None:
@@ -310,7 +313,7 @@ def many_records(folder: Path, count: int) -> None:
     refs = RefStore(backend)
     main = refs.newest(HEADS, "main")
     for _ in range(count):
-        main = refs.update(HEADS, "main", main, RefChange(main.target, main.pack, "eve", "branch"))
+        main = refs.update(HEADS, "main", main, RefChange(main.target, "eve", "branch"))
 
 
 def many_drops(folder: Path, count: int) -> None:
@@ -355,7 +358,7 @@ MAKERS: dict[str, tuple[Callable[[Path, int], None], int]] = {
         (unchanged_chain, 200),
         (many_entries, 5_000),
         (many_members, 60_000),
-        (packs_in_reach, 20_000),
+        (packs_that_are_named, 20_000),
         (small_packs, 300),
         (long_message, 1_000_000),
         (many_metrics, 20_000),

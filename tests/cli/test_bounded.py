@@ -8,6 +8,7 @@ from mvcs import Repository
 from mvcs.ui.details import gloss
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
+from tests.repository.states import own_packs
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_a_clone_restores_the_values_without_exact_layers(trained, tmp_path):
 
 def test_damaged_codes_are_corruption_and_so_is_a_missing_pack(trained, tmp_path):
     with Repository.open(trained.folder) as repo:
-        name = repo._session.resolver.resolve("main~2").written.pack
+        name = own_packs(repo, "main~2")[-1]
     [pack] = [path for path in trained.packs() if path.stem == name]
     content = bytearray(pack.read_bytes())
     content[len(content) // 3] ^= 1

@@ -3,6 +3,7 @@
 import pytest
 
 from mvcs import Repository
+from tests.repository.states import own_packs
 
 FILE = "model.safetensors"
 
@@ -19,9 +20,9 @@ def tip_pack(console):
     with Repository.open(console.folder) as repo:
         tip = repo._session.resolver.resolve("HEAD")
         catalog = repo._session.store.catalog
-        catalog.attach_commit(tip.written.pack)
+        catalog.attach_commit(tip.id)
         entry = catalog.locate(tip.commit.tree).placed
-        [path] = (console.folder / ".mvcs/packs").rglob(f"{tip.written.pack}.pack")
+        [path] = (console.folder / ".mvcs/packs").rglob(f"{own_packs(repo, 'HEAD')[-1]}.pack")
     return path, entry.offset, entry.length
 
 

@@ -159,6 +159,6 @@ def test_no_ref_is_written_under_a_name_that_no_branch_may_have(work: Path, name
     refs = RefStore(open_backend(str(work / ".mvcs")))
     record = refs.read(HEADS, "main")
     with pytest.raises(UsageError):
-        refs.update(HEADS, name, None, RefChange(record.target, record.pack, "eve", "test"))
+        refs.update(HEADS, name, None, RefChange(record.target, "eve", "test"))
     with Repository.open(work) as repo, pytest.raises(MvcsError):
         repo._session.set_head(f"ref: {name}")

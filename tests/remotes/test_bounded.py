@@ -90,7 +90,7 @@ def test_what_gc_deleted_comes_again_without_its_exact_layer(tmp_path: Path, aga
             ada.delete_branch("main.conflict-12345678", force=True)
             if again == "fetch":
                 ada.add_remote("bob", str(tmp_path / "bob"))
-            assert len(ada.gc(grace_days=0, wait_days=0, execute=True).garbage) == 2
+            assert len(ada.gc(grace_days=0, wait_days=0, execute=True).garbage) == 3
             for _ in range(2):
                 if again == "fetch":
                     ada.fetch("bob")

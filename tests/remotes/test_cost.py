@@ -40,11 +40,12 @@ def test_what_a_tree_names_many_times_is_looked_at_once(tmp_path: Path) -> None:
         calls[frame.f_code.co_qualname] += event == "call"
 
     completeness, head = Completeness(repo._session.store), repo._session.head()
+    packs = repo._session.store.manifests.placement(head.id).packs
     sys.setprofile(count)
     try:
-        completeness.check(head)
-        completeness.check(head)
-        decoded = calls["Blob.decode"], calls["ObjectStore.check_lengths"], calls["_require"]
+        for _ in range(2):
+            completeness.check(head, packs)
+        decoded = calls["Blob.decode"], calls["ObjectStore.check_lengths"], calls["Decodable.packs_of"]
         assert repo.fsck().problems == []
         repo.lineage_rebuild()
     finally:

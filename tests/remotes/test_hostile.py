@@ -13,6 +13,8 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import encode_name
 from mvcs.refs.refstore import HEADS, NOTES, TAGS, RefChange, RefStore
 from mvcs.store.backend import open_backend
+from mvcs.store.reading.pack_files import pack_path
+from tests.remotes.forging import tip_pack
 from tests.repository.states import content, copied, state
 
 
@@ -44,9 +46,7 @@ def near(far: Path) -> Repository:
 
 
 def newest_pack(far: Path) -> Path:
-    with Repository.open(far) as repo:
-        name = repo._session.resolver.resolve("main").written.pack
-    return far / "packs" / name[:2] / f"{name}.pack"
+    return far / pack_path(tip_pack(far))
 
 
 def refs(repo: Repository) -> dict[str, bytes]:
@@ -105,7 +105,7 @@ def test_a_pack_with_something_put_between(far: Path, near: Repository) -> None:
 
 
 def change(commit: str, content: bytes, target: ObjectId | None = None) -> RefChange:
-    return RefChange(target or ObjectId(bytes.fromhex(commit)), None, "eve", "test", content)
+    return RefChange(target or ObjectId(bytes.fromhex(commit)), "eve", "test", content)
 
 
 def forge_tag(store: RefStore, head: str, first: str) -> None:
@@ -115,7 +115,7 @@ def forge_tag(store: RefStore, head: str, first: str) -> None:
 
 def forge_note(store: RefStore, head: str, first: str) -> None:
     note = Note(ObjectId(bytes.fromhex(first)), (("loss", 0.0),), "eve", 0)
-    store.append(NOTES, head, RefChange(note.id, None, "eve", "note", note.encode()))
+    store.append(NOTES, head, RefChange(note.id, "eve", "note", note.encode()))
 
 
 def forge_note_id(store: RefStore, head: str, first: str) -> None:
@@ -129,7 +129,7 @@ def garbage_note(store: RefStore, head: str, first: str) -> None:
 
 def odd_note_name(store: RefStore, head: str, _first: str) -> None:
     note = Note(ObjectId(bytes.fromhex(head)), (("loss", 0.0),), "eve", 0)
-    store.append(NOTES, "no-id", RefChange(note.id, None, "eve", "note", note.encode()))
+    store.append(NOTES, "no-id", RefChange(note.id, "eve", "note", note.encode()))
 
 
 def garbage_tag(store: RefStore, head: str, _first: str) -> None:
@@ -171,7 +171,7 @@ def test_forged_names_and_notes(
 
 def test_a_branch_over_there_that_points_nowhere(far: Path, near: Repository) -> None:
     store = RefStore(open_backend(str(far)))
-    lost = RefChange(ObjectId(bytes(32)), "00" * 32, "eve", "test")
+    lost = RefChange(ObjectId(bytes(32)), "eve", "test")
     store.update(HEADS, "lost", None, lost)
     with pytest.raises(CorruptionError, match="branch 'lost' of 'origin' was not taken; the others were"):
         near.fetch()

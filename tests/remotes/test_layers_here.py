@@ -10,7 +10,7 @@ from mvcs import Repository
 from mvcs.errors import CorruptionError
 from mvcs.refs.refstore import HEADS, RefChange
 from mvcs.store.reading.pack_files import pack_path
-from tests.remotes.forging import footer_of, forge_tip, tip_pack
+from tests.remotes.forging import forge_tip, tip_manifest, tip_pack
 from tests.repository.states import content, copied, state
 
 COMMITS, KEPT = 3, 2
@@ -45,11 +45,11 @@ def restored(repo: Repository) -> list[object]:
 
 
 @pytest.mark.parametrize("lost", range(1, COMMITS + 1))
-def test_what_was_lost_comes_from_a_store_that_ended_it_anew(folder: Path, lost: int) -> None:
+def test_what_was_lost_comes_from_a_store_that_was_compacted(folder: Path, lost: int) -> None:
     work = folder / "work"
     with Repository.open(work) as repo:
         before = restored(repo)
-        names = [repo._session.resolver.resolve(info.id).written.pack for info in repo.log()]
+        names = [tip_pack(work, info.id) for info in repo.log()]
         with Repository.open(folder / "far") as far:
             far.compact(for_archive=True)
         repo.gc(remote="far", grace_days=0, wait_days=0, execute=True)
@@ -57,7 +57,7 @@ def test_what_was_lost_comes_from_a_store_that_ended_it_anew(folder: Path, lost:
         assert not (folder / "far" / pack_path(name)).exists()
         (work / ".mvcs" / pack_path(name)).unlink()
     with Repository.open(work) as repo:
-        repo.fetch("far")
+        repo.repair(execute=True)
         assert restored(repo) == before
         assert repo.fsck().problems == []
 
@@ -75,18 +75,18 @@ def test_a_copy_that_broke_off_behind_the_exact_layers_is_fetched_into(folder: P
 
 def forged(far: Path, layer: tuple[str, ...]) -> None:
     """Say of the tip over there that its exact layer is another one."""
-    forge_tip(far, lambda told: replace(told, commits=(replace(told.commits[0], exact_packs=layer),)))
+    forge_tip(far, lambda told: replace(told, written=replace(told.written, exact_packs=layer)))
 
 
-def test_a_layer_that_a_footer_here_gives_to_a_lost_commit_goes_to_no_other(folder: Path) -> None:
-    """The commit is in no history here, since a branch of it is gone; a pack of a later one tells of it."""
+def test_a_layer_that_a_manifest_here_gives_to_a_lost_commit_goes_to_no_other(folder: Path) -> None:
+    """The commit is in no history here, since the branch of it is gone; its manifest is still there."""
     work, far = folder / "work", folder / "far"
-    layer = footer_of(far, tip_pack(far)).commits[0].exact_packs
+    layer = tip_manifest(far).written.exact_packs
     with Repository.open(far) as there, Repository.open(work) as here:
         there.commit(state(9), step=9, step_size=0.5)
         refs = here._session.refs
         for kind, name in ((HEADS, "main"), ("remotes", "far/main")):
-            refs.update(kind, name, refs.newest(kind, name), RefChange(None, None, "Ada", "gone"))
+            refs.update(kind, name, refs.newest(kind, name), RefChange(None, "Ada", "gone"))
     forged(far, layer)
     with Repository.open(work) as here, pytest.raises(CorruptionError, match="belongs to another commit"):
         here.fetch("far")
@@ -94,7 +94,7 @@ def test_a_layer_that_a_footer_here_gives_to_a_lost_commit_goes_to_no_other(fold
 
 def test_a_layer_that_two_commits_claim_goes_to_one_of_them(folder: Path) -> None:
     far, torn = folder / "far", folder / "torn"
-    layer = footer_of(far, tip_pack(far)).commits[0].exact_packs
+    layer = tip_manifest(far).written.exact_packs
     with Repository.open(far) as there:
         there.commit(state(9), step=9, step_size=0.5)
     forged(far, layer)

@@ -13,7 +13,7 @@ from mvcs.local.records import LocalRecords
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.reading.pack_files import pack_path
 from tests.remotes.conftest import Remote
-from tests.remotes.forging import flip
+from tests.remotes.forging import flip, tip_pack
 from tests.repository.states import content, state, through_faults
 
 COMMITS = 4
@@ -60,7 +60,9 @@ def turn(backend: Backend, name: str) -> None:
 
 def packs(repo: Repository) -> list[str]:
     """The pack of each commit, oldest first."""
-    names = [repo._session.resolver.resolve(info.id).written.pack for info in reversed(list(repo.log()))]
+    session = repo._session
+    commits = [session.resolver.resolve(info.id).id for info in reversed(list(repo.log()))]
+    names = [session.store.manifests.placement(commit).own[-1] for commit in commits]
     return [f"packs/{name[:2]}/{name}.pack" for name in names]
 
 
@@ -198,7 +200,7 @@ def test_a_new_commit_near_a_damaged_one_is_taken_when_that_is_mended(
         bob.commit(state(7))
         bob.push()
         catalog = bob._session.store.catalog
-        entries = catalog.attach(bob._session.resolver.resolve("HEAD").written.pack).entries
+        entries = catalog.attach(tip_pack(bob.top)).entries
         base = catalog.locate(next(base for placed in entries for base in placed.entry.base_ids))
         expected = content(bob, "HEAD")
     assert pack_path(base.pack) in packs(ada)

@@ -113,7 +113,7 @@ def test_a_bad_branch_over_there_does_not_keep_a_good_one_from_being_pulled(
     bob: Path, tmp_path: Path
 ) -> None:
     store = RefStore(open_backend(str(tmp_path / "ada/.mvcs")))
-    store.update(HEADS, "lost", None, RefChange(ObjectId(bytes(32)), "00" * 32, "eve", "test"))
+    store.update(HEADS, "lost", None, RefChange(ObjectId(bytes(32)), "eve", "test"))
     with Repository.open(bob) as repo:
         with pytest.raises(CorruptionError, match="'lost'"):
             repo.pull()

@@ -15,12 +15,12 @@ from mvcs.errors import CorruptionError, StorageError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
+from mvcs.store.manifests import Manifest, manifest_path
 from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.pack_files import pack_path
-from tests.remotes.forging import add_commit, flip, footer_of, forge_tip, keep, point, tip_pack
+from tests.remotes.forging import add_commit, flip, forge_footer, forge_tip, keep, tip_manifest, tip_pack
 from tests.repository.states import content, copied, leaves, state
-from tests.store.packing import PackBuilder
 
 NOWHERE = ObjectId(bytes(32))
 
@@ -56,13 +56,12 @@ def stored(repo: Repository) -> dict[str, bytes]:
     """Everything durable but what a clone remembers for itself."""
     root = repo.top / ".mvcs"
     paths = (
-        path for folder in ("refs", "packs", "exact", "retention") for path in (root / folder).rglob("*")
+        path
+        for folder in ("refs", "packs", "manifests", "exact", "retention")
+        for path in (root / folder).rglob("*")
     )
     return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.is_file()}
 
-
-def refs(repo: Repository) -> dict[str, bytes]:
-    return {name: data for name, data in stored(repo).items() if not name.startswith("packs")}
 
 
 def refused(ada: Repository, match: str) -> None:
@@ -83,47 +82,56 @@ def refused(ada: Repository, match: str) -> None:
         assert content(whole, made.id) == content(ada, made.id)
 
 
-def written(forge: Callable[[Footer], tuple]) -> Callable[[Footer], Footer]:
-    return lambda footer: replace(footer, commits=forge(footer))
+def lying_ancestors(told: Manifest) -> Manifest:
+    """Says that Ada's commits have no exact layers, which whoever keeps these would let go, and other sizes."""
+    lies = (replace(each, exact_packs=(), stored_bytes=1) for each in told.ancestors)
+    return replace(told, ancestors=tuple(lies))
 
 
-def no_exact_layer(footer: Footer) -> tuple:
-    """Says that Ada's commits have no exact layers: what keeps them would let them go."""
-    return (footer.commits[0], *(replace(each, exact_packs=()) for each in footer.commits[1:]))
+def test_a_manifest_does_not_speak_of_commits_that_are_here(far: Path, ada: Repository) -> None:
+    before = [(info.id, info.stored_bytes, info.exact_layer) for info in ada.log()]
+    forge_tip(far, lying_ancestors)
+    ada.pull()
+    with Repository.open(ada.top) as again:
+        after = [(info.id, info.stored_bytes, info.exact_layer) for info in again.log()]
+        assert after[1:] == before
+        assert again.fsck().problems == []
 
 
-def other_sizes(footer: Footer) -> tuple:
-    return (footer.commits[0], *(replace(each, stored_bytes=1) for each in footer.commits[1:]))
+def test_the_manifest_of_another_commit_than_the_branch_names(far: Path, ada: Repository) -> None:
+    tip = tip_manifest(far)
+    other = far / manifest_path(tip.ancestors[0].id, 0)
+    (far / manifest_path(tip.written.id, 0)).write_bytes(other.read_bytes())
+    refused(ada, "is that of commit")
 
 
-def other_pack(footer: Footer) -> tuple:
-    return (footer.commits[0], *(replace(each, pack="ab" * 32) for each in footer.commits[1:]))
+@pytest.mark.parametrize("count", [4097, 300_000])
+def test_a_manifest_of_very_many_packs(far: Path, ada: Repository, count: int) -> None:
+    names = tuple(number.to_bytes(32).hex() for number in range(count))
+    forge_tip(far, lambda told: replace(told, placement=replace(told.placement, others=names)))
+    refused(ada, "packs; 4096 are allowed")
 
 
-@pytest.mark.parametrize("forge", [no_exact_layer, other_sizes, other_pack])
-def test_a_footer_does_not_speak_of_commits_that_are_here(
-    far: Path, ada: Repository, forge: Callable[[Footer], tuple]
-) -> None:
-    forge_tip(far, written(forge))
-    refused(ada, "otherwise than is known")
+def test_packs_that_a_commit_does_not_need_are_not_kept_on_its_account(far: Path, ada: Repository) -> None:
+    """A manifest over there names packs of a branch that is only here."""
+    ada.commit(state(8), bins=16, branch="mine")
+    mine = set(ada._session.store.manifests.placement(ada._session.resolver.resolve("mine").id).own)
 
+    def forge(told: Manifest) -> Manifest:
+        return replace(told, placement=replace(told.placement, others=(*told.placement.others, *mine)))
 
-def ends_a_commit_of_ours(footer: Footer) -> tuple:
-    """Says that the pack ends Ada's commit, and not the one that the branch names."""
-    return (replace(footer.commits[1], pack=footer.commits[0].pack),)
-
-
-def test_a_pack_that_ends_another_commit_than_the_branch_names(far: Path, ada: Repository) -> None:
-    forge_tip(far, written(ends_a_commit_of_ours))
-    refused(ada, "does not end commit")
+    for name in mine:
+        keep(far, (ada.top / ".mvcs" / pack_path(name)).read_bytes())
+    forge_tip(far, forge)
+    ada.fetch()
+    taken = ada._session.store.manifests.placement(ada._session.resolver.resolve("origin/main").id)
+    assert mine.isdisjoint(taken.packs)
 
 
 def test_a_commit_does_not_take_our_exact_layer_for_its_own(far: Path, ada: Repository) -> None:
     ours = ada._session.resolver.resolve("HEAD").written.exact_packs
     assert ours
-    forge_tip(
-        far, written(lambda footer: (replace(footer.commits[0], exact_packs=ours), *footer.commits[1:]))
-    )
+    forge_tip(far, lambda told: replace(told, written=replace(told.written, exact_packs=ours)))
     refused(ada, "which belongs to another commit of this store")
 
 
@@ -137,18 +145,22 @@ def test_a_footer_that_promises_a_chunk_it_does_not_hold(far: Path, ada: Reposit
         lie = Placed(placed.offset, placed.length, placed.entry, (wanted, *placed.ids[1:]))
         return replace(footer, entries=(*footer.entries[:at], lie, *footer.entries[at + 1 :]))
 
-    forge_tip(far, forge)
+    forge_footer(far, forge)
     refused(ada, "where its footer promises one")
 
 
-def test_a_footer_that_leaves_out_a_pack_it_needs(far: Path, ada: Repository) -> None:
-    assert footer_of(far, tip_pack(far)).reach
-    forge_tip(far, lambda footer: replace(footer, reach=()))
+def needing(others: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[Manifest], Manifest]:
+    return lambda told: replace(told, placement=replace(told.placement, others=others(told.placement.others)))
+
+
+def test_a_manifest_that_leaves_out_a_pack_it_needs(far: Path, ada: Repository) -> None:
+    assert tip_manifest(far).placement.others
+    forge_tip(far, needing(lambda _: ()))
     refused(ada, "in none of the packs that are named")
 
 
-def test_a_footer_that_needs_a_pack_which_is_nowhere(far: Path, ada: Repository) -> None:
-    forge_tip(far, lambda footer: replace(footer, reach=(*footer.reach, "ab" * 32)))
+def test_a_manifest_that_needs_a_pack_which_is_nowhere(far: Path, ada: Repository) -> None:
+    forge_tip(far, needing(lambda others: (*others, "ab" * 32)))
     refused(ada, "no such file")
 
 
@@ -175,13 +187,13 @@ def test_a_commit_whose_tensor_lacks_a_chunk(far: Path, ada: Repository) -> None
     assert tensor.codes
     lies = tuple(replace(each, tensor=tensor) if each is leaf else each for each in tree.leaves)
     lying = replace(tree, leaves=lies)
-    footer = session.store.catalog.attach(head.written.pack)
+    packs = session.store.manifests.placement(head.id).packs
     add_commit(
         far,
         "main",
         replace(head.commit, tree=lying.id, parents=(head.id,)),
         [(Kind.TREE, lying.encode())],
-        reach=(head.written.pack, *footer.needed),
+        others=packs,
     )
     refused(ada, f"object {NOWHERE.hex()[:12]}")
 
@@ -210,41 +222,6 @@ def test_bases_that_lead_nowhere(
     refused(ada, match)
 
 
-def test_a_pack_that_says_it_ends_a_commit_which_is_here_is_not_even_copied(
-    far: Path, ada: Repository
-) -> None:
-    head = ada._session.resolver.resolve("HEAD")
-    builder = PackBuilder()
-    content = head.written.content
-    builder.add(Entry((Member(Kind.COMMIT, len(content)),), Encoding.RAW), content, (head.id,))
-    name = keep(far, builder.finish((replace(head.written, pack="", stored_bytes=0),)))
-    point(far, "side", head.id, name)
-    ada.fetch()
-    assert ada._session.refs.read("remotes", "origin/side").pack == head.written.pack
-    assert not (ada.top / ".mvcs" / pack_path(name)).exists()
-
-
-def test_a_commit_that_is_new_here_is_described_by_its_own_pack(far: Path, ada: Repository) -> None:
-    """The second of two new commits says of the first what the first one's pack does not."""
-    with Repository.open(far.parent / "bob") as bob:
-        bob.commit(state(4), bins=16)
-        bob.push()
-
-    def forge(footer: Footer) -> tuple:
-        own, parent, *rest = footer.commits
-        return (own, replace(parent, exact_packs=("ab" * 32,)), *rest)
-
-    forge_tip(far, written(forge))
-    before = refs(ada)
-    with pytest.raises(CorruptionError, match="otherwise than is known"):
-        ada.fetch()
-    # What the first of them promises is there, and waits for a name that leads to it.
-    assert refs(ada) == before
-    report = ada.fsck()
-    assert report.problems == []
-    assert any("belongs to no commit" in note for note in report.notes)
-
-
 def test_good_branches_are_taken_and_bad_ones_are_named(far: Path, ada: Repository) -> None:
     commit = ada._session.resolver.resolve("HEAD").commit
     add_commit(far, "broken", replace(commit, tree=NOWHERE, message="broken"), [])
@@ -268,10 +245,10 @@ def test_a_fetch_that_was_stopped_leaves_its_packs_for_the_next(far: Path, ada: 
     (left / "lock").touch()
     (left / f"{name}.pack").write_bytes((far / pack_path(name)).read_bytes())
     (left / f"{'ab' * 32}.pack").write_bytes(b"cut off")
-    footer = footer_of(far, name)
+    tip = tip_manifest(far).written.id
     flip(far / pack_path(name), 60)
     assert ada.fetch().packs_received == 1
-    assert ada.resolve("origin/main").id == footer.commits[0].id.hex()
+    assert ada.resolve("origin/main").id == tip.hex()
     assert list((ada.top / ".mvcs/incoming").iterdir()) == []
     assert ada.fsck().problems == []
 
@@ -306,7 +283,7 @@ def test_what_fsck_would_call_damage_is_not_taken(far: Path, ada: Repository) ->
     content = Tree((), root="a" * 200_000).encode()
     encoding, payload = choose_opaque(content)
     bomb = Entry((Member(Kind.TREE, len(content)),), encoding), payload, (object_id(Kind.TREE, content),)
-    tip = footer_of(far, tip_pack(far)).commits[0]
+    tip = tip_manifest(far).written
     commit = replace(Commit.decode(tip.content), parents=(tip.id,), message="odd")
     add_commit(far, "main", commit, [], entries=[bomb])
     with pytest.raises(CorruptionError, match="no mvcs writes such a thing"):

@@ -73,3 +73,9 @@ def through_faults(folder: Path) -> tuple[Repository, FaultyBackend]:
     place = find(str(folder), None, Trust.of_user())
     backend = FaultyBackend(place.backend)
     return Repository(replace(place, backend=backend)), backend
+
+
+def own_packs(repo: Repository, rev: str) -> tuple[str, ...]:
+    """The names of the packs that were written for a commit; the last one holds the commit itself."""
+    session = repo._session
+    return session.store.manifests.placement(session.resolver.resolve(rev).id).own

@@ -9,7 +9,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.store.reading.pack_files import pack_path
-from tests.repository.states import write_model
+from tests.repository.states import own_packs, write_model
 
 
 class Told:
@@ -90,11 +90,10 @@ def test_a_fetch_counts_what_an_earlier_one_brought_and_what_it_cannot_take(
 ) -> None:
     with Repository.init(tmp_path / "late", progress=told) as late:
         late.add_remote("origin", str(repo.top))
-        revision = repo._session.resolver.resolve("state")
         left = tmp_path / "late/.mvcs/incoming/0123456789abcdef"
         left.mkdir(parents=True)
         (left / "lock").touch()
-        name = pack_path(revision.written.pack)
+        name = pack_path(own_packs(repo, "state")[-1])
         (left / Path(name).name).write_bytes((repo.top / ".mvcs" / name).read_bytes())
         late.fetch()
         told.check("copying packs")

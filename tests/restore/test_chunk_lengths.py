@@ -23,7 +23,7 @@ def short(tmp_path: Path) -> Path:
         session = repo._session
         head = session.resolver.resolve("HEAD")
         tree = session.store.tree(head.commit.tree)
-        footer = session.store.catalog.attach(head.written.pack)
+        packs = session.store.manifests.placement(head.id).packs
     (leaf,) = tree.leaves
     assert isinstance(leaf.tensor, ExactTensor)
     short = replace(leaf.tensor, chunks=(leaf.tensor.chunks[1],) * 2)
@@ -34,8 +34,7 @@ def short(tmp_path: Path) -> Path:
         "main",
         lying,
         [(Kind.TREE, content)],
-        copies=footer.commits[:1],
-        reach=(head.written.pack, *footer.reach),
+        others=packs,
     )
     return tmp_path
 

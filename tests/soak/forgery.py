@@ -14,10 +14,10 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.staged import StagedBytes
+from mvcs.store.manifests import Manifest, Placement, WrittenCommit, manifest_path
 from mvcs.store.packs.entry import OPAQUE, Entry, Member
 from mvcs.store.packs.footer import TRAILER_BYTES, Tail
 from mvcs.store.packs.pack import PackWriter, name_of
-from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.soak.hand_made import TreeMaker
@@ -191,8 +191,7 @@ def write_store(
     pack = PackWriter(file)
     for identifier, (kind, data) in objects.items():
         pack.add(Entry((Member(kind, len(data)),), Encoding.RAW), data, (identifier,))
-    commits = [WrittenCommit(head, objects[head][1], "", 1, 1, 0, 0)] if head in objects else []
-    name, _ = pack.finish(tuple(commits))
+    name, _ = pack.finish()
     file.publish(name)
     data = lie(written[0])
     (hostile / ".mvcs").mkdir(parents=True)
@@ -201,4 +200,8 @@ def write_store(
     backend = open_backend(str(hostile / ".mvcs"))
     name = name_of(data)
     backend.put(pack_path(name), data)
-    RefStore(backend).update(HEADS, "main", None, RefChange(head, name, "eve", "commit"))
+    for identifier, (kind, data) in objects.items():
+        if kind is Kind.COMMIT:
+            written = WrittenCommit(identifier, data, 1, 1)
+            backend.create(manifest_path(identifier, 0), Manifest(written, Placement((name,))).encode())
+    RefStore(backend).update(HEADS, "main", None, RefChange(head, "eve", "commit"))

@@ -191,7 +191,7 @@ class WeightHistory:
             for revision in islice(self.graph.first_parents(start), HELD * BACK) if start else ():
                 yield _Place(revision)
                 if revision.commit.restored_from is not None:
-                    yield _Place(self.graph.get(revision.commit.restored_from, revision), is_value=True)
+                    yield _Place(self.graph.load(revision.commit.restored_from), is_value=True)
                     return
 
 

@@ -118,7 +118,7 @@ def _origin(graph: Graph, restored_from: Revision | None, parent: Revision | Non
         if revision.commit.lineage_exact or not _still_close(revision):
             return None
         if revision.commit.restored_from is not None:
-            return graph.get(revision.commit.restored_from, revision)
+            return graph.load(revision.commit.restored_from)
     return None
 
 

@@ -112,18 +112,21 @@ class PushUnderWay:
             for name, record in session.refs.survey(REMOTES).whole.items()
             if name.startswith(f"{self.remote}/")
         }
-        terms = TransferTerms(
-            session.author,
-            session.progress,
-            self._arrived,
-            exact=exact,
-            force=force or lease,
-            lease=seen if lease and not force else None,
-            read_back=read_back,
-            carried=partial(_carried, session.place.backend),
-        )
-        here = TransferSide(session.store, session.graph, session.refs)
-        return push_refs(here, self.there, refs, terms)
+        with remembered(session) as (known, damaged):
+            terms = TransferTerms(
+                session.author,
+                session.progress,
+                self._arrived,
+                exact=exact,
+                force=force or lease,
+                lease=seen if lease and not force else None,
+                read_back=read_back,
+                known=known,
+                damaged=damaged,
+                carried=partial(_carried, session.place.backend),
+            )
+            here = TransferSide(session.store, session.graph, session.refs)
+            return push_refs(here, self.there, refs, terms)
 
     def _arrived(self, revisions: Iterable[Revision]) -> None:
         refuse_changes(self.session.place.backend)  # what an upgrade left has no place over there

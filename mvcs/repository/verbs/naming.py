@@ -237,7 +237,7 @@ class Naming(Verbs):
             raise UsageError("a note needs at least one metric", hint="mvcs note REV --metric NAME=VALUE")
         pairs = tuple((name, float(value)) for name, value in metrics.items())
         note = Note(revision.id, pairs, session.author, now_microseconds())
-        change = RefChange(note.id, None, session.author, "note: " + ", ".join(metrics), note.encode())
+        change = RefChange(note.id, session.author, "note: " + ", ".join(metrics), note.encode())
         session.refs.append(NOTES, revision.id.hex(), change)
         session.indexing.record(revision)
         return session.info(revision)

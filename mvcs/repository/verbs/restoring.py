@@ -242,7 +242,7 @@ class Restoring(Verbs):
             plan, cost = self._in_place(session, counted, rev, exact=exact, force=force)
         else:
             plan, cost = self._elsewhere(session, counted, rev, target, tensors, strip_prefix, exact=exact)
-        revision = session.graph.load(ObjectId(bytes.fromhex(plan.commit.id)), None)
+        revision = session.graph.load(ObjectId(bytes.fromhex(plan.commit.id)))
         found = rates_of(self._session.place, revision, anew=measure)
         seconds = cost.reading(plan.requests, plan.read_bytes).seconds(found.rates, plan.raw_bytes)
         return replace(plan, commit=self._told(revision), seconds=seconds, measured=as_utc(found.time))

@@ -197,7 +197,7 @@ def is_named(session: Session, revision: Revision) -> bool:
 def _named_reading(session: Session, commit: str) -> Reading | None:
     """Open a commit by its hexadecimal id; None where no branch or tag leads to it, or it cannot be read."""
     try:
-        revision = session.graph.load(ObjectId(bytes.fromhex(commit)), None)
+        revision = session.graph.load(ObjectId(bytes.fromhex(commit)))
         if not is_named(session, revision):
             return None
         return open_reading(session.reader(), revision, session.progress)

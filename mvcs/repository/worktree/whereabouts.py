@@ -70,7 +70,7 @@ def _of_files(session: Session, branch: str) -> Revision | None:
         return None
     with suppress(MvcsError, ValueError):
         for commit, _ in Counter(seen.commit for seen in Index.of(session).files.values()).most_common(1):
-            return session.graph.load(as_id(bytes.fromhex(commit)), None)
+            return session.graph.load(as_id(bytes.fromhex(commit)))
     return None
 
 

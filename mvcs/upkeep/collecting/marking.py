@@ -319,8 +319,11 @@ def _decoded(record: Mapping[str, Any]) -> KnownHistory:
 
 def _line(row: Sequence[Any], hashes: Sequence[ObjectId]) -> tuple[str, Line]:
     commit, number, stamp, packs, exact, parents = row
-    names = (tuple(hashes[place].hex() for place in some) for some in (packs, exact))
-    line = Line(float(stamp), *names, tuple(hashes[place] for place in parents))
+
+    def names(places: Iterable[int]) -> tuple[str, ...]:
+        return tuple(hashes[place].hex() for place in places)
+
+    line = Line(float(stamp), names(packs), names(exact), tuple(hashes[place] for place in parents))
     return manifest_path(hashes[commit], number), line
 
 

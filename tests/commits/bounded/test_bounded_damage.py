@@ -17,9 +17,11 @@ from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.structure import NodeTag
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import RefChange
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.manifests import Manifest, WrittenCommit
+from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.models import Run, bits, odd
+from tests.repository.states import own_packs
 
 
 @pytest.fixture
@@ -34,9 +36,7 @@ def state(run: Run, number: int = 0) -> dict[str, object]:
 
 def packs(repo: Repository, rev: str) -> list[Path]:
     """The pack files that a commit wrote into its value layer."""
-    session = repo._session
-    name = session.resolver.resolve(rev).written.pack
-    own = {name, *session.store.catalog.attach(name).own}
+    own = own_packs(repo, rev)
     return [path for path in (repo.top / ".mvcs/packs").rglob("*.pack") if path.stem in own]
 
 
@@ -144,8 +144,9 @@ def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -
     tree = writer.put(Kind.TREE, cbor.dumps(["state", root, leaves]))
     content = Commit(tree, (), "eve", 0, "forged", exactness="bounded").encode()
     commit = writer.put(Kind.COMMIT, content)
-    pack = writer.finish((WrittenCommit(commit, content, "", 0, 0, 0, 0),))
-    session.refs.update(HEADS, branch, None, RefChange(commit, pack, "eve", "forged"))
+    writer.finish(LastEntry((0, 0, 0, 0)))
+    session.store.manifests.write(Manifest(WrittenCommit(commit, content), writer.placement))
+    session.refs.update(HEADS, branch, None, RefChange(commit, "eve", "forged"))
 
 
 @pytest.mark.parametrize("form", [Absent(), Constant(bytes(4))], ids=str)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError, UsageError
 from mvcs.objects.ids import Kind
 from mvcs.progress import Silent
 from mvcs.refs.refstore import HEADS, RefChange
-from mvcs.store.packs.pack import WrittenCommit
+from mvcs.store.manifests import Manifest, WrittenCommit
 from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.states import leaves, state, write_model
 from tests.store.faults import Disk, Stopped
@@ -336,7 +337,7 @@ def forge(repo: Repository, path: str) -> None:
     """Make branch `evil` at a copy of HEAD whose only file has another path."""
     session = repo._session
     head = session.head()
-    session.store.catalog.attach(head.written.pack)
+    session.store.catalog.attach_commit(head.id)
     tree = session.store.tree(head.commit.tree).encode()
     good = b"aa/model.safetensors"
     # The name's length is part of its encoding: 0x74 begins a text of 20 bytes.
@@ -347,10 +348,11 @@ def forge(repo: Repository, path: str) -> None:
     tree_id = writer.put(Kind.TREE, forged)
     content = head.commit.encode().replace(head.commit.tree, tree_id)
     commit = writer.put(Kind.COMMIT, content)
-    written = WrittenCommit(commit, content, "", *(0, 0, 0, 0), ())
-    writer.reach.add(head.written.pack)
-    pack = writer.finish((written, *session.graph.copies([head])))
-    session.refs.update(HEADS, "evil", None, RefChange(commit, pack, "eve", "forged"))
+    writer.finish()
+    others = session.store.manifests.placement(head.id).packs
+    placement = replace(writer.placement, others=others)
+    session.store.manifests.write(Manifest(WrittenCommit(commit, content), placement))
+    session.refs.update(HEADS, "evil", None, RefChange(commit, "eve", "forged"))
 
 
 def test_a_link_out_of_the_folder_is_not_followed(work: Path, tmp_path: Path) -> None:

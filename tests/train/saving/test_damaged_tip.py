@@ -9,6 +9,7 @@ from mvcs.errors import CorruptionError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from mvcs.train.saving import resumption
+from tests.repository.states import own_packs
 from tests.train.runs import Run, steps_of, train
 
 
@@ -33,8 +34,8 @@ def break_values(folder: Path, rev: str, apart_from: str | None = None) -> None:
 
 
 def needed_by(repo: Repository, rev: str) -> set[str]:
-    pack = repo._session.resolver.resolve(rev).written.pack
-    return {pack, *repo._session.store.catalog.attach(pack).needed}
+    session = repo._session
+    return set(session.store.manifests.placement(session.resolver.resolve(rev).id).packs)
 
 
 def hint_of(folder: Path) -> str:
@@ -74,7 +75,7 @@ def test_so_it_is_where_the_newest_commit_cannot_be_read_at_all(tmp_path: Path, 
     made(tmp_path, 3)
     with Repository.open(tmp_path) as repo:
         before = repo.resolve("HEAD~1")
-        path = next(tmp_path.rglob(f"{repo._session.resolver.resolve('HEAD').written.pack}.pack"))
+        path = next(tmp_path.rglob(f"{own_packs(repo, 'HEAD')[-1]}.pack"))
     data = path.read_bytes()
     path.unlink()
     if fault == "damaged":
