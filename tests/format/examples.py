@@ -3,8 +3,9 @@
 import struct
 
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding
+from mvcs.delta.encoding import Encoding, decode
 from mvcs.local.place import Description
+from mvcs.objects import seal, unseal
 from mvcs.objects.chunk_grid import DTYPES
 from mvcs.objects.commit import Commit, Note, Tag
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
@@ -13,13 +14,14 @@ from mvcs.objects.tensors import Blob, ExactTensor, QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
-from mvcs.retention.drops import DataDrop, Drop, DropRecord
+from mvcs.retention.drops import Drop, DropRecord
 from mvcs.retention.pins import PinRecord
 from mvcs.retention.rules import Keeps, Layer, Rule, RuleRecord
 from mvcs.store.condemned.record import CondemnedRecord, Standing
-from mvcs.store.packs.entry import Entry, Member
+from mvcs.store.manifests import MAX_RECORD, DataDrop, Manifest, Placement, WrittenCommit
+from mvcs.store.packs.entry import OPAQUE, Entry, Member
 from mvcs.store.packs.pack import name_of
-from mvcs.store.packs.written_commit import LastEntry
+from mvcs.store.packs.written_commit import LastEntry, chunk_entry
 from mvcs.store.upgrades import CHANGING, Upgrade
 from tests.store.packing import PackBuilder
 
@@ -142,22 +144,48 @@ TAG = Tag(COMMIT.id, AUTHOR, TIME, "first")
 NOTE = Note(COMMIT.id, (("accuracy", 0.75),), AUTHOR, TIME)
 
 
+SALT = WRITE_ID
+SALT_ID = object_id(Kind.CHUNK, SALT)
+
+
 def pack() -> bytes:
     """A pack of one chunk, as a writer ends it in the middle of a commit."""
     builder = PackBuilder()
     entry = Entry((Member(Kind.CHUNK, len(CHUNK)),), Encoding.RAW, ElementFormat(4, floating=True))
     builder.add(entry, CHUNK, (CHUNK_ID,))
+    builder.add(chunk_entry(len(SALT)), SALT, (SALT_ID,))
     return builder.finish()
 
 
 PACK = pack()
 PACK_NAME = name_of(PACK)
-LAST = LastEntry((1000, 420, 900, 2), (), (PACK_NAME,))
+LAST = LastEntry((1000, 420, 900, 2), (PACK_NAME,))
 
-RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
+CHILD = Commit(
+    tree=STATE.id, parents=(COMMIT.id,), author=AUTHOR, time=TIME + 60_000_000, message="", step=501
+)
+OTHER_PACK = bytes(range(32)).hex()
+MANIFEST = Manifest(
+    WrittenCommit(CHILD.id, CHILD.encode(), 1000, 300, 0, 3),
+    Placement((PACK_NAME,), (OTHER_PACK,)),
+    (WrittenCommit(COMMIT.id, COMMIT.encode(), 1000, 540, 0, 2),),
+)
+MOVED = Placement((PACK_NAME,), number=1)
+DROPPED = Placement((PACK_NAME,), dropped=DataDrop(TIME, 0, "no rule kept it"), number=2)
+
+
+def described_raw(record: bytes) -> bytes:
+    """The same first record of a manifest, its description stored as it is."""
+    *items, (length, stored) = unseal(MANIFEST_MAGIC, record, "a manifest", MAX_RECORD)
+    raw = decode(Encoding(stored[0]), stored[1:], lengths=[length], element=OPAQUE)
+    return seal(MANIFEST_MAGIC, [*items, [length, bytes([Encoding.RAW]) + bytes(raw)]])
+
+
+MANIFEST_MAGIC = b"MVCSMAN1"
+FIRST = described_raw(MANIFEST.encode())
+
+RECORD = RefRecord(0, COMMIT.id, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))
-ENDED_ANEW = LastEntry((1000, 420, 0, 2), (PACK_NAME,), ())
-DATA_DROP = DropRecord(1, (DataDrop(COMMIT.id, TIME, 0).drop,))
 RULES = RuleRecord(
     0,
     (
@@ -171,7 +199,7 @@ RULES = RuleRecord(
     AUTHOR,
 )
 PINS = PinRecord(0, {COMMIT.id: "paper"}, TIME, AUTHOR)
-UPGRADE = Upgrade(0, "moved-bases", CHANGING, TIME, AUTHOR)
+UPGRADE = Upgrade(0, "dropped-data", CHANGING, TIME, AUTHOR)
 CONDEMNED = CondemnedRecord(0, Standing.CONDEMNED, (PACK_NAME,), TIME, AUTHOR)
 DESCRIPTION = Description(WRITE_ID.hex(), WRITE_ID[::-1].hex())
 

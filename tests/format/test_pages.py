@@ -33,6 +33,15 @@ from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.condemned.record import CondemnedRecord, Standing
+from mvcs.store.manifests import (
+    MAX_ANCESTORS,
+    MAX_PACKS,
+    MAX_RECORD,
+    Manifest,
+    decode_placement,
+    encode_placement,
+    manifest_path,
+)
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
 from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.packs.written_commit import LastEntry
@@ -66,7 +75,7 @@ def test_every_block_is_an_example():
         "packs.md",
         "refs.md",
         "drops.md",
-        "moved-bases.md",
+        "manifests.md",
         "README.md",
         "condemned.md",
         "files.md",
@@ -78,8 +87,8 @@ def test_every_block_is_an_example():
         "numeric-tables.md": sorted(examples.FORMS),
         "packs.md": ["group", "last", "pack"],
         "refs.md": ["record"],
-        "drops.md": ["data-drop", "drop"],
-        "moved-bases.md": ["anew"],
+        "drops.md": ["drop"],
+        "manifests.md": ["dropped", "first", "moved"],
         "README.md": ["upgrade"],
         "files.md": ["layout", "parameters"],
         "condemned.md": ["condemned"],
@@ -162,7 +171,6 @@ def test_the_last_entry_is_the_bytes_on_the_page():
     assert examples.LAST.content == content
     assert LastEntry.decode(content) == examples.LAST
     assert f"The id of the chunk is `{examples.LAST.id.hex()}`" in page.text("packs.md")
-    assert page.blocks("moved-bases.md")["anew"] == examples.ENDED_ANEW.content
 
 
 def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
@@ -170,8 +178,9 @@ def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
     backend = open_backend(str(tmp_path))
     backend.put(pack_path(name_of(data)), data)
     assert ObjectStore(backend).read(Kind.CHUNK, examples.CHUNK_ID) == examples.CHUNK
-    [(offset, entry, payload, end)] = scan(data)
+    (offset, entry, payload, end), (*_, salt, _) = scan(data)
     assert (offset, payload, end) == (HEADER_BYTES, examples.CHUNK, 64)
+    assert salt == examples.SALT
     assert object_id(entry.members[0].kind, payload) == examples.CHUNK_ID
 
 
@@ -296,13 +305,25 @@ def test_reserved_records_are_the_bytes_on_the_page(name):
     assert magic.decode() in page.text("README.md")
 
 
-def test_drops_of_data_are_the_bytes_on_the_page():
-    data = page.blocks("drops.md")["data-drop"]
-    assert data == examples.DATA_DROP.encode()
-    assert DropRecord.decode(data) == examples.DATA_DROP
-    [drop] = examples.DATA_DROP.drops
-    assert (drop.packs, drop.more) == ((), (("data", True), ("rules", 0)))
-    assert reader.drop(data) == (1, {examples.COMMIT.id: []})
+def test_the_first_record_of_a_manifest_is_the_bytes_on_the_page():
+    data = page.blocks("manifests.md")["first"]
+    assert data == examples.FIRST
+    assert Manifest.decode(data, examples.CHILD.id) == examples.MANIFEST
+    assert f"`{manifest_path(examples.CHILD.id, 0)}`" in page.text("manifests.md")
+
+
+@pytest.mark.parametrize(("name", "example"), [("moved", examples.MOVED), ("dropped", examples.DROPPED)])
+def test_later_records_of_a_manifest_are_the_bytes_on_the_page(name, example):
+    data, commit = page.blocks("manifests.md")[name], examples.CHILD.id
+    assert data == encode_placement(commit, example)
+    assert decode_placement(data, commit) == example
+
+
+def test_limits_of_manifests_stand_on_the_page():
+    text = page.text("manifests.md")
+    assert f"at most 2^{MAX_RECORD.bit_length() - 1} bytes" in text
+    assert f"an array of 1 to {1 + MAX_ANCESTORS} rows" in text
+    assert f"more than {MAX_PACKS} packs" in text
 
 
 @pytest.mark.parametrize("name", ["rules", "pins"])
@@ -321,7 +342,7 @@ def test_upgrades_that_are_known_stand_on_the_page(name):
 
 def test_the_row_of_a_merged_index_finds_the_entry_of_the_pack_on_its_page():
     half, number, offset, length = struct.unpack("<16sIQI", reserved.ROW)
-    [(start, _, _, end)] = scan(examples.PACK)
+    (start, _, _, end), _ = scan(examples.PACK)
     assert (half, number) == (examples.CHUNK_ID[:16], 0)
     assert (offset, offset + length) == (start, end)
     assert f"Name `{reserved.MERGED_NAME}`." in page.text("reserved.md")
@@ -377,9 +398,7 @@ def test_the_index_names_every_page():
 
 def test_what_a_clone_remembers_stands_on_the_page():
     sources = [path.read_text() for path in (page.FOLDER.parents[1] / "mvcs").rglob("*.py")]
-    constant = re.compile(
-        r'^(?:SUBJECT|DAMAGED|HEAD_LOG|NEEDS|SAMPLED|SEEN_REFS)\b[^="]* = "(\w+)"', re.MULTILINE
-    )
+    constant = re.compile(r'^(?:SUBJECT|DAMAGED|HEAD_LOG|SAMPLED|SEEN_REFS)\b[^="]* = "(\w+)"', re.MULTILINE)
     part = page.text("README.md").partition("| SUBJECT |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
     assert named == sorted({name for text in sources for name in constant.findall(text)})

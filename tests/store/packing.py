@@ -6,7 +6,7 @@ from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import PackWriter
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.packs.written_commit import LastEntry
 
 
 class PackBuilder:
@@ -27,10 +27,8 @@ class PackBuilder:
     def add(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> None:
         self._pack.add(entry, payload, ids)
 
-    def finish(
-        self, commits: tuple[WrittenCommit, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
-    ) -> bytes:
-        name, _ = self._pack.finish(commits, reach, own)
+    def finish(self, last: LastEntry | None = None) -> bytes:
+        name, _ = self._pack.finish(last)
         self._file.publish(name)
         return self._data
 
