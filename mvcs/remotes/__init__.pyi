@@ -1,8 +1,10 @@
+from .completeness import Completeness
 from .fetch import FetchResult, fetch_refs
 from .pack_transfer import TransferSide
 from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
 
 __all__ = [
+    "Completeness",
     "Delivered",
     "FetchResult",
     "MovedRef",

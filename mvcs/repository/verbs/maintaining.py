@@ -396,11 +396,11 @@ class Maintaining(Verbs):
 
     def _clone(self) -> "CheckedClone | None":
         """Return what the clone knows that is open here; None for a bare store."""
-        from mvcs.local import packs_on_record
+        from mvcs.local import packs_at_work
         from mvcs.upkeep import CheckedClone
 
         session, local = self._session, self._session.place.local
         if local is None or session.seen is None:
             return None
-        unpublished = partial(packs_on_record, local) if session.has_head else None
+        unpublished = partial(packs_at_work, local) if session.has_head else None
         return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

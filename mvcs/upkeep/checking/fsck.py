@@ -1,10 +1,10 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
 import pathlib
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from mvcs.errors import (
     CorruptionError,
@@ -15,18 +15,9 @@ from mvcs.errors import (
     raise_if_denied,
     some_of,
 )
-from mvcs.history import CountingGraph, Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.local import HEAD_LOG, HeadLog, LocalRecords, SeenRefs, StoreWatch, is_known_file
-from mvcs.objects import (
-    ExactTensor,
-    ObjectId,
-    QuantizedTensor,
-    Tree,
-    is_prefix,
-    is_record_name,
-    record_name,
-    short_id,
-)
+from mvcs.objects import ObjectId, is_prefix, is_record_name, record_name, short_id
 from mvcs.progress import Progress
 from mvcs.refs import (
     HEADS,
@@ -46,18 +37,21 @@ from mvcs.refs import (
     recordless_error,
     refuse_ambiguous,
 )
+from mvcs.remotes import Completeness
 from mvcs.reports import FsckReport, Problem, as_size
-from mvcs.restore import has_chunks, located_chunks, open_reading, value_key
-from mvcs.retention import DataDrops, DropLog, pins_row, rules_row
+from mvcs.retention import DropLog, pins_row, rules_row
 from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
     KNOWN,
+    UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Backend,
+    ChunkPlace,
     ObjectStore,
-    WrittenCommit,
+    Placement,
+    manifest_path,
     pack_name,
     pack_path,
     read_upgrades,
@@ -66,7 +60,7 @@ from mvcs.upkeep.checking.pack_check import FULL, Level, PackCheck
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
-_ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
+_ON_THE_WAY = ("ref", "manifest", "commit")  # kinds of problems behind which more packs may be needed
 NAMED = 4
 _RECORDS = ("retention/drops", "format")  # of other folders later versions may say what lies there
 KINDS = (HEADS, TAGS, REMOTES, NOTES)
@@ -74,6 +68,21 @@ LATER_KINDS = ("signatures",)  # reserved: this version looks into none of them
 FOLDER = "refs"
 PUSHED = "push"
 _ANNOTATIONS = {TAGS: check_tag, NOTES: check_note}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A problem, and what it is over with.
+
+    Attributes:
+        problem: what is wrong.
+        path: the pack that it is about; None where it is about something else.
+        commit: the commit that it is about, likewise.
+    """
+
+    problem: Problem
+    path: str | None = None
+    commit: ObjectId | None = None
 
 
 @dataclass
@@ -99,16 +108,17 @@ class Fsck:
     seen: SeenRefs | None = None
     unpublished: Callable[[], set[str]] | None = None
     notes: list[str] = field(default_factory=list)
-    _found: list[tuple[Problem, str | None]] = field(default_factory=list)
+    _found: list[_Found] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
+    _beside: dict[str, set[str]] = field(default_factory=dict)
     _commits: dict[ObjectId, Revision] = field(default_factory=dict)
+    _placements: dict[ObjectId, Placement] = field(default_factory=dict)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
-    _blobs: set[tuple[ObjectId, int]] = field(default_factory=set)  # found, with the lengths trees name
-    _tensors: set[ExactTensor | QuantizedTensor] = field(default_factory=set)  # with chunks as they need
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
-        self._given_up = DataCheck(self.store)
+        self._complete = Completeness(self.store)
+        self._graph = Graph(self.store)
 
     def run(self, level: Level, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
         """Check everything, and packs as far as a level says."""
@@ -125,31 +135,40 @@ class Fsck:
             self.seen.all()  # before the refs: another process may see more while they are read
         refs = RefCheck(self.store.backend, self.refs, self.seen, self._report, self.notes.append)
         rows = refs.rows()
+        detached = [] if head is None else [head.id]
         with self.store.catalog.settled():
-            self._follow(rows, head)
-            packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
+            self._follow([*_tips(rows), *detached])
+            packs = PackCheck(
+                self.store, self.progress, self._reached, self._beside, self._layers, self.notes.append
+            )
             packs.folder(VALUE_FOLDER, level)
             packs.folder(EXACT_FOLDER, level)
-            packs.tell(self._report, self._commits.values(), self._given_up.dropped)
+            packs.tell(self._report, self._commits.values(), self._given_up())
         refs.vanished(rows)
-        # Before the refs are read again: what ended by then is behind one.
+        # Before the refs are read again: what was published by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()
-        self._look_again()
+        live = self._look_again(detached)
         if unpublished is not None:
             self._nameless(rows, unpublished)
         dropped = self._dropped()
-        self._given_up.tell(self.notes.append, self._commits)
-        problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
+        given_up = len(self._given_up())
+        if given_up:
+            what = "1 commit" if given_up == 1 else f"{given_up} commits"
+            self.notes.append(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")
+        self._found = [one for one in self._found if not self._is_over(one, dropped, live)]
         self._leftovers()
+        problems = [one.problem for one in self._found]
         return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)
 
-    def _follow(self, rows: Mapping[str, list[RefRecord]], head: Revision | None) -> None:
-        """Check the commits that refs lead to, and those behind HEAD."""
-        graph = CountingGraph(self.store)
-        for name, revision in self._loaded(graph, _tips(rows)):
-            self._history(graph, name, revision)
-        if head is not None:
-            self._history(graph, "HEAD", head)
+    @property
+    def damaged(self) -> set[ChunkPlace]:
+        """Where damage was found, but for packs that went meanwhile and that no commit needs."""
+        gone = {
+            name
+            for name, exact in {place[:2] for place in self.store.catalog.damaged}
+            if name not in self._reached and self.store.backend.size(pack_path(name, exact=exact)) is None
+        }
+        return {place for place in self.store.catalog.damaged if place[0] not in gone}
 
     def remembered(self, local: pathlib.Path) -> None:
         """Check what a clone alone remembers."""
@@ -167,12 +186,14 @@ class Fsck:
         kind: str,
         subject: str,
         error: MvcsError,
-        pack: str | None = None,
+        path: str | None = None,
         objects: Sequence[str] = (),
+        commit: ObjectId | None = None,
     ) -> None:
-        """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
+        """Report what is wrong; `path` is where it lies, `commit` whose it is, if that may go meanwhile."""
         raise_if_denied(error)
-        self._found.append((Problem(kind, subject, error.message, _advice(error), list(objects)), pack))
+        problem = Problem(kind, subject, error.message, _advice(error), list(objects))
+        self._found.append(_Found(problem, path, commit))
 
     def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:
         try:
@@ -181,28 +202,132 @@ class Fsck:
             self._report("HEAD", "HEAD", error)
             return None
 
-    def _look_again(self) -> None:
-        """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
-        graph = CountingGraph(self.store)
-        for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.survey(kind).whole.values():
-                with suppress(MvcsError):
-                    tip = graph.load(record.target or ObjectId(b""))
-                    for revision in graph.walk([tip], without=self._commits):
-                        self._reach(revision)
-
     def _retention(self) -> None:
         """Read every record of rules and pins: behind a damaged one nobody can tell what may go."""
         for row in (rules_row(self.store.backend), pins_row(self.store.backend)):
             for path, error in row.faults():
                 self._report("retention", path, error)
 
+    def _follow(self, tips: Iterable[ObjectId]) -> None:
+        """Check the commits that refs and HEAD lead to."""
+        listed = self.store.manifests.listed()
+        for commit, revision in self._walk(tips):
+            is_whole = self._records(commit, listed.get(commit, []))
+            if isinstance(revision, Revision):
+                self._commits[commit] = revision
+                self._commit(revision)
+            elif is_whole:
+                self._report("commit", f"commit {short_id(commit)}", revision, commit=commit)
+
+    def _walk(self, tips: Iterable[ObjectId]) -> Iterator[tuple[ObjectId, Revision | MvcsError]]:
+        """Yield each commit behind some once, or why it cannot be read."""
+        queue, met = deque(tips), set[ObjectId]()
+        while queue:
+            commit = queue.popleft()
+            if commit in met:
+                continue
+            met.add(commit)
+            try:
+                revision = self._commits.get(commit) or self._graph.load(commit)
+                queue.extend(revision.commit.parents)
+            except MvcsError as error:
+                yield commit, error
+            else:
+                yield commit, revision
+
+    def _records(self, commit: ObjectId, listed: Sequence[int]) -> bool:
+        """Read every record of a commit's manifest; tell whether all are whole."""
+        manifests, is_whole = self.store.manifests, True
+        # What was written behind the listing is asked for by its name.
+        for number in sorted({0, *(listed or manifests.numbers(commit))}):
+            try:
+                manifests.numbered(commit, number)
+            except MvcsError as error:
+                if not (number and isinstance(error, NotFoundError)):  # it was superseded, and collected
+                    self._report("manifest", manifest_path(commit, number), error, commit=commit)
+                    is_whole = False
+        return is_whole
+
+    def _commit(self, revision: Revision) -> None:
+        subject = f"commit {short_id(revision.id)}"
+        try:
+            placement = self._placement(revision)
+        except MvcsError:
+            placement = None  # it was reported with the record
+        try:
+            if placement is not None:
+                self._check(revision, placement)
+        except (CorruptionError, NotFoundError) as error:
+            told = CorruptionError(error.message, hint=FETCH_HINT)
+            self._report("commit", subject, told, commit=revision.id)
+        except MvcsError as error:
+            self._report("commit", subject, error, commit=revision.id)
+        self._layers |= dict.fromkeys(revision.written.exact_packs, revision.commit.tree)
+        for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
+            if self.store.backend.size(path) is None:
+                lost = NotFoundError(
+                    "a pack of its exact layer is missing and was not dropped on purpose", hint=COPY_HINT
+                )
+                self._report(_LAYER, subject, lost, path, commit=revision.id)
+
+    def _placement(self, revision: Revision) -> Placement:
+        """Return where the data of a commit lie now; its packs count as needed."""
+        placement = self._placements[revision.id] = self.store.manifests.placement(revision.id)
+        self._reached.update((*placement.packs, *revision.written.exact_packs))
+        for name in placement.own:
+            self._beside.setdefault(name, set()).update(placement.packs)
+        return placement
+
+    def _check(self, revision: Revision, placement: Placement) -> None:
+        """Check that a commit can be decoded from the packs of its placement; it may be moved meanwhile."""
+        while True:
+            try:
+                self._complete.check(revision, placement.packs, data=placement.dropped is None)
+            except UNREADABLE_ERRORS:
+                before, placement = placement, self._placement(revision)
+                if placement.number == before.number:
+                    raise
+            else:
+                return
+
+    def _given_up(self) -> list[ObjectId]:
+        """Return the commits whose data were dropped on purpose."""
+        return [commit for commit, placement in self._placements.items() if placement.dropped is not None]
+
+    def _look_again(self, detached: Iterable[ObjectId]) -> set[ObjectId]:
+        """Follow refs once more: what was written meanwhile belongs to somebody, and what went to nobody.
+
+        Returns:
+            The commits that refs and HEAD lead to now.
+        """
+        tips = [
+            record.target
+            for kind in (HEADS, TAGS, REMOTES)
+            for record in self.refs.survey(kind).whole.values()
+            if record.target is not None
+        ]
+        listed, live = self.store.manifests.listed(), set[ObjectId]()
+        before, self._placements, self._reached = self._placements, {}, set()
+        for commit, revision in self._walk([*tips, *detached]):
+            live.add(commit)
+            known = before.get(commit)
+            if not isinstance(revision, Revision):
+                continue
+            self._commits[commit] = revision
+            if known is not None and listed.get(commit, [0])[0] == known.number:
+                self._placements[commit] = known
+                self._reached.update((*known.packs, *revision.written.exact_packs))
+                continue
+            with suppress(MvcsError):
+                self._placement(revision)
+        return live
+
     def _nameless(self, rows: Mapping[str, list[RefRecord]], unpublished: set[str]) -> None:
         """Report commits of a store where no ref is left; one that lost some says so itself."""
         named = any(records for subject, records in rows.items() if not subject.startswith(f"{NOTES}/"))
-        if named or any(problem.kind == "ref" for problem, _ in self._found):
+        if named or any(one.problem.kind == "ref" for one in self._found):
             return
-        found = {written.id: Revision(written) for written in self._ended(unpublished)}
+        found = {revision.id: revision for revision in self._published(unpublished)}
         behind = {parent for revision in found.values() for parent in revision.commit.parents}
         newest = [identifier.hex() for identifier in found if identifier not in behind | self._commits.keys()]
         if newest:
@@ -213,27 +338,25 @@ class Fsck:
             )
             self._report("ref", "refs", lost)
 
-    def _ended(self, unpublished: set[str]) -> Iterable[WrittenCommit]:
-        """Yield the commits that packs end which no operation has on record."""
-        for footer in self.store.catalog.loaded():
-            for written in footer.commits[:1]:
-                if pack_path(written.pack) not in unpublished:
-                    yield written
+    def _published(self, unpublished: set[str]) -> Iterator[Revision]:
+        """Yield the commits of the store but for those that an operation has on record."""
+        for commit in self.store.manifests.listed():
+            with suppress(MvcsError):
+                manifest = self.store.manifests.first(commit)
+                if not unpublished.issuperset(map(pack_path, manifest.placement.own)):
+                    yield Revision(manifest.written)
 
-    def _reach(self, revision: Revision) -> None:
-        self._commits[revision.id] = revision
-        footer = self.store.catalog.attach(revision.written.pack)
-        self._reached.update((revision.written.pack, *footer.needed, *revision.written.exact_packs))
-
-    def _is_over(self, path: str | None, dropped: set[str]) -> bool:
-        """Tell whether what was wrong with a pack went with it, as others may give it up while we look."""
-        if path is None or self.store.backend.size(path) is not None:
+    def _is_over(self, one: _Found, dropped: set[str], live: set[ObjectId]) -> bool:
+        """Tell whether what was wrong went with what it was about: others may give that up while we look."""
+        if one.commit is not None and one.commit not in live:
+            return True
+        if one.path is None or self.store.backend.size(one.path) is not None:
             return False
-        name = pack_name(path) or ""
-        return name in dropped if path.startswith(f"{EXACT_FOLDER}/") else name not in self._reached
+        name = pack_name(one.path) or ""
+        return name not in self._reached or (one.path.startswith(f"{EXACT_FOLDER}/") and name in dropped)
 
     def _dropped(self) -> set[str]:
-        """Return which packs were given up; behind a damaged record, none counts as lost."""
+        """Return which exact packs were given up; behind a damaged record, none counts as lost."""
         try:
             drops, damaged = DropLog(self.store.backend).survey()
         except MvcsError as error:
@@ -243,7 +366,7 @@ class Fsck:
             return dropped
         for problem in damaged:
             self._report("drop record", "retention/drops", problem)
-        missing = {pack_name(path or "") or "" for found, path in self._found if found.kind == _LAYER}
+        missing = {pack_name(one.path or "") or "" for one in self._found if one.problem.kind == _LAYER}
         unknown = missing - dropped
         if unknown:
             self.notes.append(
@@ -252,61 +375,18 @@ class Fsck:
             )
         return dropped | unknown
 
-    def _loaded(
-        self, graph: Graph, tips: dict[str, tuple[ObjectId, str | None]]
-    ) -> Iterable[tuple[str, Revision]]:
-        for name, (target, pack) in tips.items():
-            try:
-                yield name, graph.load(target)
-            except MvcsError as error:
-                self._report("ref", name, error)
-
-    def _history(self, graph: Graph, name: str, tip: Revision) -> None:
-        try:
-            for revision in graph.walk([graph.load(tip.id)]):
-                if revision.id not in self._commits:
-                    self._commits[revision.id] = revision
-                    self._commit(revision)
-        except MvcsError as error:
-            self._report("history", name, error)
-
-    def _commit(self, revision: Revision) -> None:
-        subject = f"commit {short_id(revision.id)}"
-        try:
-            self._reach(revision)
-            self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
-            reading = open_reading(self.store, revision, self.progress)
-            for named in set(reading.tree.blobs()) - self._blobs:
-                self.store.named_blob(*named)
-                self._blobs.add(named)
-            for tensor in {leaf.tensor for leaf in reading.tree.leaves} - self._tensors:
-                self.store.check_lengths(tensor)
-                self._tensors.add(tensor)
-            self._given_up.check(revision, reading.tree)
-        except (CorruptionError, NotFoundError) as error:
-            self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
-        except MvcsError as error:
-            self._report("commit", subject, error)
-        self._layers |= dict.fromkeys(revision.written.exact_packs, revision.commit.tree)
-        for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
-            if self.store.backend.size(path) is None:
-                lost = NotFoundError(
-                    "a pack of its exact layer is missing and was not dropped on purpose", hint=COPY_HINT
-                )
-                self._report(_LAYER, subject, lost, path)
-
     def _leftovers(self) -> None:
         """Name the packs that nobody needs; where history ends early, nobody can tell."""
-        if any(problem.kind in _ON_THE_WAY for problem, _ in self._found):
+        if any(one.problem.kind in _ON_THE_WAY for one in self._found):
             self.notes.append("what is wrong with refs and commits hides which packs nobody needs")
             return
         paths = [path for folder in (VALUE_FOLDER, EXACT_FOLDER) for path in self.store.backend.list(folder)]
         left = {path: name for path in paths if (name := pack_name(path)) not in self._reached and name}
-        commits = self._unnamed(left)
+        commits = self._owners() if left else {}
         before = list[int]()
         for path, name in left.items():
             size, revision = self.store.backend.size(path), commits.get(name)
-            if size is not None and revision is not None and revision.id in self._commits:
+            if size is not None and revision is not None and revision.id in self._placements:
                 before.append(size)
             elif size is not None:
                 self.notes.append(f"'{path}' ({as_size(size)}) {_whose(revision)}")
@@ -317,23 +397,27 @@ class Fsck:
                 "'mvcs gc' deletes what nothing needs"
             )
 
-    def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:
-        """Return the commits that no ref leads to, by the packs among those left that they need."""
-        commits: dict[str, Revision] = {}
-        for path, name in left.items():
+    def _owners(self) -> dict[str, Revision]:
+        """Return the commits that packs were written for, as far as no ref leads to them or they moved."""
+        found: dict[str, Revision] = {}
+        manifests = self.store.manifests
+        for commit, numbers in manifests.listed().items():
+            if commit in self._placements and len(numbers) == 1:
+                continue
             with suppress(MvcsError):
-                footer = self.store.catalog.attach(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
-                for written in footer.commits[:1]:
-                    commits |= dict.fromkeys((*written.exact_packs, *footer.own, name), Revision(written))
-        return commits
+                written = manifests.first(commit).written
+                for number in numbers:
+                    found |= dict.fromkeys(manifests.numbered(commit, number).own, Revision(written))
+                found |= dict.fromkeys(written.exact_packs, Revision(written))
+        return found
 
 
-def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str | None]]:
-    return {
-        name: (records[0].target, records[0].pack)
+def _tips(rows: Mapping[str, list[RefRecord]]) -> list[ObjectId]:
+    return [
+        records[0].target
         for name, records in rows.items()
         if records and records[0].target is not None and not name.startswith(f"{NOTES}/")
-    }
+    ]
 
 
 def _whose(revision: Revision | None) -> str:
@@ -385,7 +469,7 @@ def check_store(
     report = fsck.run(level, clone.check_head)
     if level == FULL:
         with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
-            clone.watch.checked(fsck.store.catalog.damaged)
+            clone.watch.checked(fsck.damaged)
     return replace(report, looks=looks)
 
 
@@ -394,58 +478,6 @@ def _advice(error: MvcsError) -> str | None:
     if error.hint is None:
         return None
     return "; ".join(part for part in error.hint.split("; ") if "'mvcs fsck'" not in part) or FETCH_HINT
-
-
-@dataclass
-class DataCheck:
-    """Looks for the chunks of commits whose packs are attached.
-
-    Attributes:
-        store: where they lie.
-    """
-
-    store: ObjectStore
-    _meanwhile: set[ObjectId] = field(default_factory=set)
-
-    @cached_property
-    def _drops(self) -> DataDrops:
-        return DataDrops.of(self.store.backend)
-
-    @property
-    def dropped(self) -> Container[ObjectId]:
-        """The commits whose data were dropped on purpose."""
-        return self._drops.found.keys()
-
-    def check(self, revision: Revision, tree: Tree) -> None:
-        """Check that every chunk of a commit can be decoded, unless its data were dropped.
-
-        Raises:
-            NotFoundError: one is nowhere.
-            CorruptionError: a chain of bases has no end.
-        """
-        if self._drops.get(revision.id) is not None and not all(
-            has_chunks(self.store, leaf) for leaf in tree.leaves
-        ):
-            return
-        try:
-            self._locate(tree)
-        except NotFoundError:
-            # What goes while the check looks is on record before it goes.
-            if DataDrops.of(self.store.backend).get(revision.id) is None:
-                raise
-            self._meanwhile.add(revision.id)
-
-    def _locate(self, tree: Tree) -> None:
-        for leaf in {value_key(leaf): leaf for leaf in tree.leaves}.values():
-            for located in located_chunks(self.store, leaf):
-                self.store.catalog.depth_of(located)
-
-    def tell(self, note: Callable[[str], None], commits: Iterable[ObjectId]) -> None:
-        """Say of how many of some commits the data were dropped, be they there until a collector comes."""
-        dropped = sum(one in self.dropped or one in self._meanwhile for one in commits)
-        if dropped:
-            what = "1 commit" if dropped == 1 else f"{dropped} commits"
-            note(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")
 
 
 def strays(backend: Backend) -> str | None:

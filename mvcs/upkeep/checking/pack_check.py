@@ -20,7 +20,7 @@ from mvcs.errors import (
 )
 from mvcs.history import Revision
 from mvcs.machine import processors
-from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, half, short_id
+from mvcs.objects import Kind, ObjectId, QuantizedTensor, Tree, element_count, half, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -28,6 +28,7 @@ from mvcs.store import (
     MAX_FILE,
     UNREADABLE_ERRORS,
     ChunkPlace,
+    Footer,
     Located,
     ObjectStore,
     check_header,
@@ -46,6 +47,7 @@ OTHER_NAME = "its bytes do not hash to its name"
 # What is restored at most, so that a few bytes do not cost hours: no real history comes near.
 _LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of all packs
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
+UNRESTORABLE_HINT = "no copy of it can differ: whoever wrote it has to commit that again"
 _NAMED = 3  # reasons, objects and commits that a message names
 
 
@@ -119,6 +121,7 @@ class PackCheck:
         store: the store.
         progress: is told the packs done.
         reached: packs that commits need.
+        beside: by the packs that were written for commits, all that these commits need.
         layers: the trees whose exact layers lie in packs, by the names of these.
         note: is told what is worth knowing but not wrong.
         objects: how many there are in packs whose footers could be read; of a sample those in it.
@@ -128,6 +131,7 @@ class PackCheck:
     store: ObjectStore
     progress: Progress
     reached: Collection[str]
+    beside: Mapping[str, Collection[str]]
     layers: Mapping[str, ObjectId]
     note: Callable[[str], None]
     objects: int = 0
@@ -138,6 +142,7 @@ class PackCheck:
     _footless: list[str] = field(default_factory=list)
     _skipped: list[Located] = field(default_factory=list)
     _compared: set[ObjectId] = field(default_factory=set)
+    _unrestorable: dict[ObjectId, MvcsError] = field(default_factory=dict)
     _room: int = 0
 
     def folder(self, folder: str, level: Level) -> None:
@@ -150,14 +155,7 @@ class PackCheck:
         # The base of an object of an exact layer may lie in any pack of that layer.
         names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
         names += self._unlisted(names) if exact else ()
-        needed = dict.fromkeys(names, 0)
-        for name in names:
-            try:
-                needed[name] = len(self.store.catalog.attach(name, exact=exact).needed)
-            except MvcsError:
-                self._footless.append(pack_path(name, exact=exact))
-        # A commit needs at least what the one it is near needs: bases are read first, and chains once.
-        names.sort(key=needed.__getitem__)
+        names = self._bases_first(names, exact=exact)
         self.progress.start("checking packs", len(paths), "packs")
         for path in paths:
             name = pack_name(path)
@@ -176,6 +174,33 @@ class PackCheck:
                 self._wrong(path, error)
             self.progress.advance(1)
         self.progress.finish()
+
+    def _bases_first(self, names: Iterable[str], *, exact: bool) -> list[str]:
+        """Return packs behind those that their entries are stored near, so that chains are read once."""
+        footers: dict[str, Footer | None] = {}
+        for name in names:
+            footers[name] = None
+            try:
+                footers[name] = self.store.catalog.attach(name, exact=exact)
+            except MvcsError:
+                self._footless.append(pack_path(name, exact=exact))
+        homes = {
+            half(identifier): name
+            for name, footer in footers.items()
+            for placed in (footer.entries if footer else ())
+            for identifier in placed.ids
+        }
+        found: dict[str, None] = {}
+        stack = list(reversed(footers))
+        while stack:
+            name = stack.pop()
+            footer = footers.pop(name, None)
+            if footer is None:  # it was met before, maybe as a base of itself
+                found.setdefault(name)
+                continue
+            bases = {homes.get(base) for placed in footer.entries for base in placed.entry.base_ids}
+            stack += [name, *(base for base in bases if base in footers)]
+        return list(found)
 
     def _unlisted(self, names: Collection[str]) -> list[str]:
         """Return packs of layers that lie there and are not listed, as a folder of that name is not."""
@@ -201,7 +226,7 @@ class PackCheck:
         return None if name_of(data) == pack_name(path) else CorruptionError(OTHER_NAME)
 
     def tell(self, report: Report, revisions: Iterable[Revision], dropped: Container[ObjectId] = ()) -> None:
-        """Report what was found, one problem for each pack that is at fault: the worst come first.
+        """Report what was found, one problem for each pack that is at fault, the worst first, then commits.
 
         Args:
             report: is told of each.
@@ -217,6 +242,20 @@ class PackCheck:
                 how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
             )
             report("pack", path, error, path, [identifier.hex() for identifier in objects[path]])
+        for revision in revisions if self._unrestorable else ():
+            self._tell_unrestorable(report, revision)
+
+    def _tell_unrestorable(self, report: Report, revision: Revision) -> None:
+        with suppress(*UNREADABLE_ERRORS):
+            tree = self.store.tree(revision.commit.tree)
+            lost = {tensor.id for tensor in _quantized(tree) if tensor.id in self._unrestorable}
+            for tensor in sorted(lost):
+                error = self._unrestorable[tensor]
+                told = CorruptionError(
+                    f"tensor {short_id(tensor)} is there and cannot be restored: {error.message}",
+                    hint=UNRESTORABLE_HINT,
+                )
+                report("commit", f"commit {short_id(revision.id)}", told, None, [tensor.hex()])
 
     def _pack(self, path: str, name: str, *, exact: bool, level: Level) -> None:
         try:
@@ -374,8 +413,8 @@ class PackCheck:
         except (CorruptionError, UnsupportedFormatError):
             return  # what was made so is told of with its commit: the pack is as it was written
         due: list[QuantizedTensor] = []
-        for tensor in (leaf.tensor for leaf in tree.leaves):
-            if isinstance(tensor, ExactTensor) or not tensor.digests or tensor.id in self._compared:
+        for tensor in _quantized(tree):
+            if tensor.id in self._compared:
                 continue
             self._compared.add(tensor.id)
             size = element_count(tensor.shape) * tensor.dtype.itemsize
@@ -387,11 +426,13 @@ class PackCheck:
             due.append(tensor)
         with ThreadPoolExecutor(min(processors(), MOST_THREADS)) as pool:
             for tensor, error in zip(due, pool.map(self._restored, due), strict=True):
-                if error is not None:
+                if isinstance(error, OtherValuesError):
                     self._lost(path, tensor.id, error)
+                elif error is not None:
+                    self._unrestorable[tensor.id] = error
 
     def _restored(self, tensor: QuantizedTensor) -> MvcsError | None:
-        """Restore a tensor; return the error where this machine restores other values than the writer's.
+        """Restore a tensor; return why that fails though every chunk of it is whole.
 
         Chunks that are damaged are told of where they lie.
         """
@@ -400,9 +441,21 @@ class PackCheck:
                 self._other_values(tensor, index)
             except OtherValuesError as error:
                 return error
-            except (CorruptionError, NotFoundError):
-                return None
+            except (CorruptionError, NotFoundError) as error:
+                return error if self._is_there(tensor) else None
         return None
+
+    def _is_there(self, tensor: QuantizedTensor) -> bool:
+        """Tell whether every chunk behind a tensor can be read."""
+        found: QuantizedTensor | None = tensor
+        try:
+            while found is not None:
+                for chunk in found.chunk_ids():
+                    self.store.read(Kind.CHUNK, chunk)
+                found = found.source
+        except UNREADABLE_ERRORS:
+            return False
+        return True
 
     def _other_values(self, tensor: QuantizedTensor, index: int) -> None:
         """Restore one chunk; only where values differ are chunks hashed, since one may be damaged."""
@@ -441,7 +494,7 @@ class PackCheck:
             for base in link.placed.entry.bases:
                 self.store.catalog.locate(base.id, exact=link.exact)
             return None
-        needed = self.store.catalog.attach(link.pack, exact=link.exact).needed
+        needed = self.beside.get(link.pack, ())
         told = next((path for path in self._footless if pack_name(path) in needed), None)
         told = told or next((pack_path(name) for name in needed if self._is_lost(name)), None)
         # An exact layer leans on values as well, and its footer does not tell where they lie.
@@ -463,6 +516,10 @@ class PackCheck:
 
 def _shortened(identifiers: Iterable[ObjectId]) -> str:
     return some_of([short_id(identifier) for identifier in identifiers], _NAMED)
+
+
+def _quantized(tree: Tree) -> Iterator[QuantizedTensor]:
+    return (leaf.tensor for leaf in tree.leaves if isinstance(leaf.tensor, QuantizedTensor))
 
 
 def losing(
