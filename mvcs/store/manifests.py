@@ -1,13 +1,14 @@
 """Where the data of commits lie: every commit has a manifest, a row of numbered records.
 
-Number 0 is written with the commit and holds it. A later number says where its data lie since they were moved
-or given up; the newest counts. `docs/format/manifests.md` is the specification; this module is the only reader
-and writer of these bytes, and whoever asks which packs a commit needs asks here.
+Number 0 is written with the commit and holds it. A later number says where its data lie since they were
+moved or given up; the newest counts. `docs/format/manifests.md` is the specification; this module is the only
+reader and writer of these bytes, and whoever asks which packs a commit needs asks here.
 """
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -172,7 +173,7 @@ class Manifest:
             UnsupportedFormatError: another version wrote them.
         """
         placement, told = _parsed(data)
-        if placement.number or not isinstance(told, list):
+        if not isinstance(told, list):
             raise CorruptionError("it is not the first record of a commit")
         length, stored = as_list(told, "the description in a manifest", 2)
         rows = as_list(cbor.loads(_raw(length, as_bytes(stored, "a description"))), "commits")
@@ -219,6 +220,8 @@ def _parsed(data: bytes) -> tuple[Placement, cbor.Value]:
         raise UnsupportedFormatError("a manifest says more than this version knows", hint="upgrade mvcs")
     number, own, others, dropped, told = values
     found = as_integer(number, "a manifest's number", 0, MAX_NUMBER + 1)
+    if (found == 0) != isinstance(told, list):
+        raise CorruptionError("the first record of a commit alone describes it")
     return Placement(as_names(own), as_names(others), DataDrop.from_value(dropped), found), told
 
 
@@ -321,10 +324,10 @@ class Manifests:
         data, path = self._read(commit, number)
         try:
             found = decode_placement(data, commit)
-            if found.number != number:
-                raise CorruptionError("it lies under the number of another record")
         except CorruptionError as error:
             raise _damaged(path, error) from error
+        if found.number != number:
+            raise _damaged(path, CorruptionError("it lies under the number of another record"))
         return found
 
     def placements(self, commits: Iterable[ObjectId]) -> Iterator[tuple[ObjectId, Placement]]:
@@ -382,11 +385,10 @@ class Manifests:
         try:
             self._backend.create(manifest_path(commit, 0), data)
         except ConflictError:
-            while True:
-                try:
-                    return self.append(commit, manifest.placement, self.placement(commit))
-                except ConflictError:
-                    continue
+            while (now := self.placement(commit)) != manifest.placement:
+                with suppress(ConflictError):
+                    return self.append(commit, manifest.placement, now)
+            return now
         self._hold(Manifest.decode(data, commit))
         return manifest.placement
 
@@ -406,7 +408,7 @@ class Manifests:
         path = manifest_path(commit, found.number)
         self._mark(placement)
         self._backend.create(path, encode_placement(commit, found))
-        if self.numbers(commit)[0] != found.number:  # it was free since a collector deleted what was there
+        if max(self.numbers(commit), default=0) > found.number:  # a collector deleted what was there
             self._backend.delete(path)
             raise ConflictError(f"where the data of commit {short_id(commit)} lie was changed meanwhile")
         return found
