@@ -17,7 +17,7 @@ from typing import Any
 from mvcs.errors import CorruptionError
 
 APPLICATION_ID = 0x6D766373
-HEAD = "0002"
+HEAD = "0003"
 # A write waits for at most two locks, one to begin and (without WAL) one to end: 0.2 seconds in all.
 WRITE_WAIT = 0.1
 BESIDE = ("-wal", "-shm", "-journal")

@@ -29,8 +29,7 @@ def tensor(path: str, content: int, *, pack: int = 0, chunks: int = 1) -> Tensor
 
 
 def committed(commit: Commit, tensors: tuple[TensorRecord, ...] = ()) -> CommitRecord:
-    pack = blake3(commit.encode()).hexdigest()
-    return CommitRecord(commit.id, commit, 8192, 512, 4096, 3, pack, tensors)
+    return CommitRecord(commit.id, commit, 8192, 512, 4096, 3, tensors)
 
 
 def commit(
@@ -73,6 +72,5 @@ def head(target: ObjectId | None, number: int = 1, name: str = "main") -> RefRec
 def answers(lineage: Lineage, ids: list[ObjectId]) -> list[object]:
     """Everything an index says about a history."""
     of_each = [tensors(lineage, one) for one in ids]
-    named = [lineage.by_prefix(one.hex()[:6]) for one in ids]
     values = [metrics(lineage, name) for name in ("val_loss", "tokens", "accuracy")]
-    return [commits(lineage), lineage.refs(), quantizers(lineage), lineage.has(ids), of_each, named, values]
+    return [commits(lineage), lineage.refs(), quantizers(lineage), lineage.has(ids), of_each, values]

@@ -21,7 +21,6 @@ def test_an_index_that_was_never_written_answers_nothing_and_creates_no_file(lin
     assert not lineage.usable
     assert lineage.problem is None
     assert lineage.count() == 0
-    assert lineage.by_prefix("abcd") == {}
     assert not path.exists()
 
 
@@ -77,17 +76,6 @@ def test_unchanged_tensors_add_one_short_row_a_commit(lineage):
     lineage.record(run(50, moving=1, frozen=10))
     rows = {"leaves": 11, "tensors": 50 + 10, "encodings": 2 * 50 + 10, "contents": 50 * 11}
     assert {table: row_count(lineage, table) for table in rows} == rows
-
-
-def test_prefixes_are_lower_case_hexadecimal_and_may_be_ambiguous(lineage):
-    history = list(run(40))
-    lineage.record(history)
-    ids = sorted(record.id for record in history)
-    digit = ids[0].hex()[0]
-    assert list(lineage.by_prefix(digit)) == [one for one in ids if one.hex().startswith(digit)]
-    assert lineage.by_prefix(ids[7].hex()) == {ids[7]: next(one.pack for one in history if one.id == ids[7])}
-    assert lineage.by_prefix(ids[7].hex().upper()) == {}
-    assert lineage.by_prefix("") == lineage.by_prefix("%") == lineage.by_prefix("xyz") == {}
 
 
 def test_has_tells_the_known_from_the_unknown(lineage):

@@ -27,8 +27,8 @@ NEXT = '''"""A column that a later version might add."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade() -> None:
@@ -48,7 +48,7 @@ def later(tmp_path):
     folder = shutil.copytree(
         location(), tmp_path / "100% later", ignore=shutil.ignore_patterns("__pycache__")
     )
-    (folder / "versions" / "0003_host.py").write_text(NEXT)
+    (folder / "versions" / "0004_host.py").write_text(NEXT)
     return folder
 
 
@@ -127,7 +127,7 @@ def test_a_later_version_upgrades_an_older_file_and_keeps_its_rows(lineage, path
         assert connection.execute("SELECT host, count(*) FROM commits").fetchall() == [("unknown", 5)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        connection.execute("UPDATE alembic_version SET version_num = '0002'")
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
         connection.commit()
     assert answers(lineage, ids)[1:] == before[1:]
 
@@ -135,7 +135,7 @@ def test_a_later_version_upgrades_an_older_file_and_keeps_its_rows(lineage, path
 def test_an_upgrade_that_fails_leaves_the_older_file(lineage, path, later):
     history = list(run(5))
     lineage.record(history)
-    revision = later / "versions" / "0003_host.py"
+    revision = later / "versions" / "0004_host.py"
     revision.write_text(
         NEXT.replace("batch.add_column(sa", 'op.drop_table("metrics")\n        op.execute("oops")  # (sa')
     )
@@ -148,7 +148,7 @@ def test_an_upgrade_that_fails_leaves_the_older_file(lineage, path, later):
 def test_reading_leaves_an_older_file_and_the_next_write_upgrades_it(lineage, path, monkeypatch, later):
     history = list(run(5))
     lineage.record(history[:4])
-    monkeypatch.setattr("mvcs.lineage.database.HEAD", "0003")
+    monkeypatch.setattr("mvcs.lineage.database.HEAD", "0004")
     monkeypatch.setattr("mvcs.lineage.migration.location", lambda: later)
     assert lineage.count() == 0
     assert not lineage.usable
@@ -180,11 +180,11 @@ def test_going_back_leaves_nothing(path):
 
 
 def test_a_new_migration_starts_from_the_template(later):
-    command.revision(configuration(later), "Something new", rev_id="0004", head="0003")
-    [written] = (later / "versions").glob("0004*.py")
+    command.revision(configuration(later), "Something new", rev_id="0005", head="0004")
+    [written] = (later / "versions").glob("0005*.py")
     text = written.read_text()
     assert text.startswith('"""Something new."""\n')
-    assert 'down_revision = "0003"' in text.replace("'", '"')
+    assert 'down_revision = "0004"' in text.replace("'", '"')
 
 
 PLANS = {

@@ -20,7 +20,7 @@ from mvcs.local import (
 )
 from mvcs.local_files import read_file
 from mvcs.repository import lineage_record
-from mvcs.repository.sharing import exchange, upstreams
+from mvcs.repository.sharing import upstreams
 from mvcs.repository.worktree import whereabouts
 from mvcs.train import Checkpointer
 from mvcs.train.saving import run_writer
@@ -72,7 +72,6 @@ SUBJECTS = [
     lineage_record.SUBJECT,
     run_writer.SUBJECT,
     seen_refs.SEEN_REFS,
-    exchange.NEEDS,
     whereabouts.SUBJECT,
     upstreams.SUBJECT,
     store_watch.SUBJECT,
