@@ -88,6 +88,10 @@ class Decodable:
                 self._whole.setdefault(name, identifier)
                 stack += blocked.pop(name, ())
 
+    def holds(self, halves: Iterable[ObjectId]) -> bool:
+        """Tell whether all objects can be decoded of which the halves of the ids are given."""
+        return all(name in self._found for name in halves)
+
     def packs_of(self, identifiers: Iterable[ObjectId]) -> set[str]:
         """Return the packs that reading some objects needs.
 

@@ -9,7 +9,6 @@ from .backend.overlay import Overlay
 from .backend.probe import probe_exclusive_create
 from .condemned.log import CondemnedLog
 from .condemned.record import CondemnedRecord, Standing
-from .packs.entry import EntryBase, read_entry
 from .manifests import (
     MANIFEST_FOLDER,
     MAX_ANCESTORS,
@@ -22,9 +21,12 @@ from .manifests import (
     Manifests,
     Placement,
     WrittenCommit,
+    decode_placement,
+    encode_placement,
     manifest_path,
     parse_path,
 )
+from .packs.entry import EntryBase, read_entry
 from .packs.footer import Footer, Placed, preview_error
 from .packs.pack import MAX_FILE, check_header, name_of
 from .packs.written_commit import LastEntry
@@ -124,6 +126,8 @@ __all__ = [
     "WrittenCommit",
     "check_address",
     "check_header",
+    "decode_placement",
+    "encode_placement",
     "exact_packs",
     "has_upgrade",
     "how_to_get_back",

@@ -4,6 +4,7 @@ import numpy as np
 
 from mvcs import Repository
 from mvcs.cli.declaration import CORRUPTION, USAGE
+from tests.repository.states import own_packs
 
 
 def damaged(folder):
@@ -96,7 +97,7 @@ def test_what_one_lost_pack_costs_is_said_once(console):
     with Repository.init(console.folder) as repo:
         for number in range(20):
             repo.commit({"w": np.arange(500.0) + number, "b": np.ones(3)}, step=number)
-        name = repo._session.resolver.resolve("step:0").written.pack
+        name = own_packs(repo, "step:0")[-1]
         (repo._session.place.local / "packs" / name[:2] / f"{name}.pack").unlink()
     lines = console("repair", "--dry-run", code=CORRUPTION).out.splitlines()
     assert sum(line.startswith("commit: ") for line in lines) == 1

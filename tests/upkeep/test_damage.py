@@ -23,7 +23,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.pack import Tail
-from tests.repository.states import content, leaves, state, through_faults
+from tests.repository.states import content, leaves, own_packs, state, through_faults
 
 COMMITS = 3
 
@@ -57,7 +57,7 @@ def store(work: Path) -> Path:
 
 def pack_of(work: Path, rev: str) -> Path:
     with Repository.open(work) as repo:
-        name = repo._session.resolver.resolve(rev).written.pack
+        name = own_packs(repo, rev)[-1]
     return store(work) / "packs" / name[:2] / f"{name}.pack"
 
 
@@ -218,7 +218,7 @@ def test_a_ref_that_points_nowhere(work: Path) -> None:
         assert "main" in caught.value.message or "000000" in caught.value.message
         assert content(repo, "main@{1}")
         assert [problem.kind for problem in repo.fsck().problems] == ["ref"]
-    refs.update(HEADS, "main", before, RefChange(refs_target(refs), None, "me", "mended"))
+    refs.update(HEADS, "main", before, RefChange(refs_target(refs), "me", "mended"))
     with Repository.open(work) as repo:
         assert len(list(repo.log())) == COMMITS
 

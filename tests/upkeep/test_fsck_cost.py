@@ -14,7 +14,7 @@ from mvcs.store.backend.local import LocalBackend
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.upkeep import check_store
-from tests.repository.states import state
+from tests.repository.states import own_packs, state
 
 COMMITS, LOST = 24, 4
 TIMES = 3  # as many reads as a whole store takes, at most
@@ -55,7 +55,7 @@ def checked(work: Path) -> tuple[FsckReport, int, int]:
 
 def pack_of(work: Path, step: int) -> Path:
     with Repository.open(work) as repo:
-        name = repo._session.resolver.resolve(f"step:{step}").written.pack
+        name = own_packs(repo, f"step:{step}")[-1]
     return work / ".mvcs" / "packs" / name[:2] / f"{name}.pack"
 
 

@@ -13,6 +13,7 @@ from mvcs.local.store_watch import known_damaged
 from mvcs.store.packs.pack import Tail
 from mvcs.ui.checks import checked
 from mvcs.ui.text import Screen
+from tests.repository.states import own_packs
 
 LAYERS, COMMITS = 12, 4
 
@@ -44,7 +45,7 @@ def work(pristine: Path, tmp_path: Path) -> Path:
 
 def first_pack(work: Path) -> str:
     with Repository.open(work) as repo:
-        name = repo._session.resolver.resolve(f"HEAD~{COMMITS - 1}").written.pack
+        name = own_packs(repo, f"HEAD~{COMMITS - 1}")[-1]
     return f"packs/{name[:2]}/{name}.pack"
 
 
@@ -156,7 +157,7 @@ def test_leftovers_whose_bases_are_missing_are_no_problem(tmp_path: Path) -> Non
     with Repository.init(tmp_path / "work") as repo:
         for number in range(3 * COMMITS):
             repo.commit(state(number))
-        base = repo._session.resolver.resolve(f"HEAD~{3 * COMMITS - 1}").written.pack
+        base = own_packs(repo, f"HEAD~{3 * COMMITS - 1}")[-1]
         repo.add_remote("origin", str(tmp_path / "bare"))
         repo.push()
     (tmp_path / f"bare/packs/{base[:2]}/{base}.pack").unlink()

@@ -13,7 +13,7 @@ from mvcs.refs import now_microseconds
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.condemned.log import CondemnedLog
 from mvcs.store.condemned.record import Standing
-from tests.repository.states import copied, state
+from tests.repository.states import copied, own_packs, state
 from tests.upkeep.test_garbage import age
 
 PACK = "ab" * 32
@@ -66,7 +66,7 @@ def test_a_pack_that_is_a_folder_stays_and_others_come_again(
 ) -> None:
     store = folder / "work/.mvcs"
     with Repository.open(folder / "work") as repo:
-        tip = repo._session.resolver.resolve("main").written.pack  # without it nobody knows what is behind
+        tip = own_packs(repo, "main")[-1]  # without it nobody knows what is behind
     packs = sorted(path for path in store.glob(f"{layer}/*/*.pack") if path.stem != tip)
     odd = oddly(packs[0], filled=filled)
     with Repository.open(folder / "work") as repo:

@@ -10,7 +10,7 @@ from mvcs import Repository
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer
 from mvcs.store.reading.pack_files import read_footer
-from tests.repository.states import content, state
+from tests.repository.states import content, own_packs, state
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_of_a_torn_pack_what_is_whole_can_be_read_again(store: Path) -> None:
     found = packs(store)
     with Repository.open(store.parent) as repo:
         before = {info.id: content(repo, info.id) for info in repo.log()}
-        pack = repo._session.resolver.resolve("step:2").written.pack
+        pack = own_packs(repo, "step:2")[-1]
     path = next(path for path in found if path.stem == pack)
     footer, data = found[path], bytearray(path.read_bytes())
     largest = max(footer.entries, key=lambda one: one.length)
@@ -142,7 +142,7 @@ def test_contents_that_lie_in_another_pack_are_encoded_again(made: Path, tmp_pat
     whole = {path: path.read_bytes() for path in found}
     with Repository.open(store.parent) as repo:
         before = {info.id: content(repo, info.id) for info in repo.log()}
-        first = repo._session.resolver.resolve("step:0").written.pack
+        first = own_packs(repo, "step:0")[-1]
         repo.add_remote("other", str(tmp_path / "other/.mvcs"))
     path = next(path for path in found if path.stem == first)
     largest = max(range(len(found[path].entries)), key=lambda number: found[path].entries[number].length)

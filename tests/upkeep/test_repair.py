@@ -13,7 +13,7 @@ from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.local.findings import Findings
 from mvcs.local.records import LocalRecords
-from tests.repository.states import content, copied, state
+from tests.repository.states import content, copied, own_packs, state
 
 COMMITS = 4
 
@@ -172,7 +172,7 @@ def test_without_a_copy_it_says_what_is_lost(folder: Path) -> None:
     store = folder / "work/.mvcs"
     whole = files(store)
     with Repository.open(folder / "work") as repo:
-        tree = repo._session.resolver.resolve("step:0").written.pack
+        tree = own_packs(repo, "step:0")[-1]
     path = store / f"packs/{tree[:2]}/{tree}.pack"
     path.unlink()
     with Repository.open(folder / "work") as repo:
@@ -193,7 +193,7 @@ def test_fsck_and_repair_count_alike_and_readers_name_the_same_place(tmp_path: P
         for number in range(COMMITS):
             repo.commit({"w": weight + np.float32(number / 500)}, step=number, step_size=0.5)
         assert repo.restore_figures().depth == COMMITS - 1
-        pack = repo._session.resolver.resolve("step:0").written.pack
+        pack = own_packs(repo, "step:0")[-1]
         entries = repo._session.store.catalog.attach(pack).entries
     entry = max(entries, key=lambda each: each.length)
     path = next(tmp_path.rglob(f"{pack}.pack"))

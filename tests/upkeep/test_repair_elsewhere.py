@@ -12,7 +12,7 @@ from mvcs.errors import NotFoundError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.packs.footer import Footer
 from tests.remotes.forging import forge_tip
-from tests.repository.states import content, copied, state
+from tests.repository.states import content, copied, own_packs, state
 
 COMMITS, KEPT = 4, 2
 
@@ -70,7 +70,7 @@ def packs(folder: Path) -> list[Path]:
 
 def ending(folder: Path, rev: str) -> list[Path]:
     with Repository.open(folder / "work") as repo:
-        name = repo._session.resolver.resolve(rev).written.pack
+        name = own_packs(repo, rev)[-1]
     return [path for path in packs(folder) if path.stem == name]
 
 

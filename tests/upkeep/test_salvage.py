@@ -13,7 +13,7 @@ from mvcs.store.packs.footer import HEADER_BYTES, Footer
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path, read_footer
 from mvcs.store.reading.salvage import salvage
-from tests.repository.states import state
+from tests.repository.states import own_packs, state
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def packs(store: Path) -> dict[tuple[str, bool], Footer]:
 
 def tip(store: Path) -> str:
     with Repository.open(store.parent) as repo:
-        return repo._session.resolver.resolve("HEAD").written.pack
+        return own_packs(repo, "HEAD")[-1]
 
 
 def notes(store: Path, *, full: bool = True) -> list[str]:

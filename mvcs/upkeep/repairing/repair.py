@@ -10,14 +10,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
-from mvcs.history import CountingGraph, Graph, GraphNeeds, Revision
+from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
 from mvcs.local_files import scratch_folder
-from mvcs.objects import Blob, Kind, Leaf, ObjectId, QuantizedTensor, Tree, blob_reference, half, path_text
+from mvcs.objects import (
+    Blob,
+    Kind,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    blob_reference,
+    half,
+    path_text,
+    short_id,
+)
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.reports import FsckReport, Loss, Mended, NewestWhole, RepairReport
-from mvcs.retention import DataDrops, DropLog
+from mvcs.retention import DropLog
 from mvcs.store import (
     EXACT_FOLDER,
     UNREADABLE_ERRORS,
@@ -30,11 +41,12 @@ from mvcs.store import (
 )
 from mvcs.upkeep.checking.fsck import CheckedClone, check_store
 from mvcs.upkeep.checking.pack_check import FULL, Level
-from mvcs.upkeep.repairing.repair_packs import EndedElsewhere, PackRepair
+from mvcs.upkeep.repairing.repair_commits import CommitRepair
+from mvcs.upkeep.repairing.repair_packs import PackRepair
 from mvcs.upkeep.repairing.repair_records import DropRepair, RefRepair, RuleRepair
 from mvcs.upkeep.repairing.workspace import PackKey, Rehearsal, SetAside, Source, WantedPacks
 
-PACK = "pack"
+PACK, COMMIT = "pack", "commit"
 VALUE, EXACT = "value", "exact"
 NAMED = 64  # tensors of a commit that a report names
 
@@ -60,6 +72,7 @@ class Repair:
     progress: Progress
     allow: Callable[[int], None] = lambda _: None
     notes: list[str] = field(default_factory=list)
+    _doubted: set[str] = field(default_factory=set)
 
     def run(self, *, execute: bool) -> RepairReport:
         """Mend what is wrong; without `execute` say what that would come to, and change nothing.
@@ -74,25 +87,26 @@ class Repair:
             aside = SetAside(self.clone.local, backend) if execute else None
             store = self._fresh(backend)
             packs = self._packs(store, aside)
+            packs.commits.records()  # they name the packs
             lost = packs.run(suspects)
             if execute:
                 self._remember(packs, lost)
             refs = self._refs(store, aside)
             refs.run()
-            # Records that came again may name more.
+            # Records and packs that came again may name more.
+            packs.commits.records()
             lost |= packs.run(())
             drops = DropRepair(self._wanted(store), aside, self.notes.append)
             drops.run()
             rules = RuleRepair(backend, aside, self.author, self.notes.append)
             rules.run()
-            mended = [*packs.mended, *packs.elsewhere.mended, *refs.mended, *drops.mended, *rules.mended]
+            mended = [*packs.mended, *packs.commits.mended, *refs.mended, *drops.mended, *rules.mended]
             return self._told(backend, mended, lost, aside)
 
     def _packs(self, store: ObjectStore, aside: SetAside | None) -> PackRepair:
         wanted, note = self._wanted(store), self.notes.append
-        local, told = self.clone.local, (self.author, self.progress, self.allow, note)
-        elsewhere = EndedElsewhere(wanted, self.sources, local, aside, *told)
-        return PackRepair(store, wanted, self.sources, aside, self.progress, note, elsewhere)
+        commits = CommitRepair(wanted, self.sources, aside, self.author, self.progress, self.allow, note)
+        return PackRepair(store, wanted, self.sources, aside, self.progress, note, commits)
 
     def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:
         unpublished = set() if self.clone.unpublished is None else self.clone.unpublished()
@@ -126,12 +140,13 @@ class Repair:
             report = check_store(self._fresh(self.place.backend), self.progress, FULL, self.clone)
             save_findings(local, report)
             found = tuple(report.problems)
+        self._doubted = {problem.subject for problem in found if problem.kind == COMMIT}
         keys = {key for problem in found if problem.kind == PACK and (key := _key(problem.subject))}
         return keys | set(map(PackKey, known_damaged(local)))
 
     def _remember(self, packs: PackRepair, lost: set[PackKey]) -> None:
         mended = {key for one in packs.mended if one.whole and (key := _key(one.path))}
-        mended |= packs.elsewhere.needless
+        mended |= packs.commits.needless
         self.clone.watch.mended((key.name, key.exact) for key in mended)
         damaged = {key.name for key in lost if not key.exact and self.place.backend.size(key.path)}
         note_damaged(self.clone.local, damaged, {key.name for key in mended if not key.exact})
@@ -141,13 +156,13 @@ class Repair:
     ) -> RepairReport:
         """Look at what is left: names, footers, and all that could not be mended."""
         store = self._fresh(backend)
-        report = self._checked(store, lost)
+        wanted = self._wanted(store)
+        report = self._checked(wanted, lost)
         if aside is not None:
             save_findings(self.clone.local, report, lambda _: True)
-        wanted = self._wanted(store)
-        dropped = DataDrops.of(store.backend)
-        revisions = [one for one in wanted.revisions() if dropped.get(one.id) is None]
-        losses = self._losses(store, revisions) if report.problems else []
+        revisions = [one for one in wanted.revisions() if not _is_dropped(store, one)]
+        unrestorable = {name for one in report.problems if one.kind == COMMIT for name in one.objects}
+        losses = self._losses(store, revisions, unrestorable) if report.problems else []
         restorable = Restorable(revisions, losses)
         newest = restorable.newest(store, wanted.refs) if losses else ()
         return RepairReport(
@@ -162,15 +177,25 @@ class Repair:
             list(newest),
         )
 
-    def _checked(self, store: ObjectStore, lost: set[PackKey]) -> FsckReport:
-        return check_store(store, self.progress, Level({key.path for key in lost}), self.clone)
+    def _checked(self, wanted: WantedPacks, lost: set[PackKey]) -> FsckReport:
+        """Check what is lost, and the packs with the trees of commits of which more was found wrong."""
+        paths = {key.path for key in lost}
+        view = wanted.store.apart()
+        for revision in wanted.revisions() if self._doubted else ():
+            if f"commit {short_id(revision.id)}" in self._doubted:
+                with suppress(MvcsError):
+                    view.catalog.attach_commit(revision.id)
+                    paths.add(pack_path(view.catalog.locate(revision.commit.tree).pack))
+        return check_store(wanted.store, self.progress, Level(paths), self.clone)
 
     @staticmethod
-    def _losses(store: ObjectStore, revisions: Iterable[Revision]) -> list[Loss]:
+    def _losses(
+        store: ObjectStore, revisions: Iterable[Revision], unrestorable: Collection[str]
+    ) -> list[Loss]:
         given_up = set[str]()
         with contextlib.suppress(MvcsError):  # it was told what is wrong with them
             given_up = {name for drop in DropLog(store.backend).survey()[0] for name in drop.packs}
-        return list(Losses(store, given_up).of(revisions))
+        return list(Losses(store, given_up, unrestorable).of(revisions))
 
 
 def _key(path: str) -> PackKey | None:
@@ -181,6 +206,13 @@ def _key(path: str) -> PackKey | None:
     return PackKey(name, exact=folder == EXACT_FOLDER)
 
 
+def _is_dropped(store: ObjectStore, revision: Revision) -> bool:
+    """Tell whether the data of a commit were given up on purpose."""
+    with suppress(MvcsError):
+        return store.manifests.placement(revision.id).dropped is not None
+    return False
+
+
 @dataclass
 class Losses:
     """Looks through commits of a store whose damage is known: its catalog distrusts what is damaged.
@@ -188,10 +220,12 @@ class Losses:
     Attributes:
         store: the store.
         given_up: packs of exact layers that were dropped on purpose.
+        unrestorable: ids of tensors that cannot be restored though all of them is there.
     """
 
     store: ObjectStore
     given_up: Collection[str]
+    unrestorable: Collection[str] = ()
     _lost: dict[tuple[ObjectId, bool], bool] = field(default_factory=dict)
 
     def of(self, revisions: Iterable[Revision]) -> Iterator[Loss]:
@@ -213,7 +247,7 @@ class Losses:
                 yield _loss(revision, EXACT, exact)
 
     def _has_lost_value(self, leaf: Leaf) -> bool:
-        return any(map(self._is_lost, leaf.value_chunks()))
+        return leaf.tensor.id.hex() in self.unrestorable or any(map(self._is_lost, leaf.value_chunks()))
 
     def _files(self, tree: Tree) -> Iterator[tuple[str | int | bool, ...]]:
         for path, node in tree.nodes() if tree.blobs() else ():
@@ -294,13 +328,13 @@ class Restorable:
 
     def newest(self, store: ObjectStore, refs: RefStore) -> Iterator[NewestWhole]:
         """Yield the newest commit of each branch whose values restore; a branch may have none."""
-        graph = CountingGraph(store)
+        graph = Graph(store)
         for name in refs.listed(HEADS):
             with suppress(MvcsError):  # it was told what is wrong with the branch
                 yield self._newest(graph, name, _targets(refs, name))
 
-    def _newest(self, graph: Graph, name: str, targets: Iterable[tuple[ObjectId, str | None]]) -> NewestWhole:
-        for target, pack in targets:
+    def _newest(self, graph: Graph, name: str, targets: Iterable[ObjectId]) -> NewestWhole:
+        for target in targets:
             with suppress(MvcsError):
                 for revision in graph.walk([graph.load(target)]):
                     if revision.id in self._with_values:
@@ -314,10 +348,10 @@ class Restorable:
         return NewestWhole(name, identifier, commit.step, commit.message.partition("\n")[0], exact)
 
 
-def _targets(refs: RefStore, name: str) -> Iterator[tuple[ObjectId, str | None]]:
+def _targets(refs: RefStore, name: str) -> Iterator[ObjectId]:
     """Yield where a branch stands, and where it stood before; nothing of one that was deleted."""
     for record in refs.row(HEADS, name):
         if isinstance(record, RefRecord):
             if record.target is None:
                 return
-            yield record.target, record.pack
+            yield record.target

@@ -1,7 +1,5 @@
 """Packs that are damaged or missing come again, from a store that has them or from what is left of them."""
 
-import contextlib
-import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -9,156 +7,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.history import Graph, Revision
-from mvcs.local import INCOMING_FOLDER
-from mvcs.local_files import scratch_folder
-from mvcs.objects import Blob, Commit, Kind, ObjectId, QuantizedTensor, Tree, object_id
+from mvcs.errors import MvcsError, NotFoundError, StorageError
+from mvcs.objects import Kind, ObjectId, QuantizedTensor, Tree, object_id
 from mvcs.progress import Progress
-from mvcs.remotes import BrokenCommits, Brought, Drops, OtherEndings, TransferSide
 from mvcs.reports import Mended
-from mvcs.retention import DataDrops, carry_drops
 from mvcs.store import (
     MAX_FILE,
     UNREADABLE_ERRORS,
-    Ending,
     Footer,
     ObjectStore,
     Placed,
     RebuiltPack,
     Salvage,
-    WrittenCommit,
     inspect_pack,
     is_no_file,
     is_whole_pack,
     name_of,
-    pack_path,
-    read_footer,
     rebuild_pack,
     salvage,
 )
+from mvcs.upkeep.repairing.repair_commits import CommitRepair
 from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
 
 STREAMS = 4  # packs in memory at a time
 _REFUSED = (*UNREADABLE_ERRORS, StorageError)
 _Place = tuple[QuantizedTensor, int]
-IN_OTHERS = "taken out: what commits needed of it lies in other packs"
-
-
-@dataclass
-class EndedElsewhere:
-    """Takes commits as other stores end them, and takes out damaged packs that nothing needs then.
-
-    Attributes:
-        wanted: tells which commits the store has to have.
-        sources: stores of the same project, the likeliest first.
-        local: `.mvcs`.
-        aside: keeps what is taken out; None in a rehearsal.
-        author: who repairs.
-        progress: is told the packs done.
-        allow: is told what a pack unpacks to, and raises where that is too much.
-        note: is told what does not come, and why.
-        mended: what came and what was taken out.
-        needless: lost packs that no commit needs any more.
-    """
-
-    wanted: WantedPacks
-    sources: Sequence[Source]
-    local: pathlib.Path
-    aside: SetAside | None
-    author: str
-    progress: Progress
-    allow: Callable[[int], None]
-    note: Callable[[str], None]
-    mended: list[Mended] = field(default_factory=list)
-    needless: set[PackKey] = field(default_factory=set)
-
-    def run(self, lost: set[PackKey]) -> None:
-        """Bring what lost packs held that no store has by their names."""
-        values = {key for key in lost if not key.exact}
-        named = values & self.wanted.names()
-        if not named:
-            return
-        endings = self._endings(values)
-        for source, there in self._theirs:
-            if not endings.broken().named:
-                break
-            self._bring(endings, source, there)
-        # What no longer tells what it is may be what nothing named for that very reason.
-        self._take_out(named | set(filter(self._is_mute, values)), endings.broken())
-
-    def _endings(self, lost: set[PackKey]) -> OtherEndings:
-        return OtherEndings(
-            TransferSide.of(self.wanted.store.apart()),
-            [target for target, _ in self.wanted.tips()],
-            {revision.id: revision for revision in self.wanted.revisions()},
-            {key.name for key in lost},
-            self.author,
-            self.progress,
-            self.allow,
-        )
-
-    def _bring(self, endings: OtherEndings, source: Source, there: TransferSide) -> None:
-        try:
-            brought = self._brought(endings, there)
-        except MvcsError as error:  # others may have it
-            self.note(f"what was rewritten in {source.name} was not taken: {error.message}")
-            return
-        for message in dict.fromkeys(error.message for error in brought.refused.values()):
-            self.note(f"what was rewritten in {source.name} is unused: {message}")
-        how = f"copied from {source.name}, where commits are rewritten"
-        self.mended += [Mended(pack_path(name), how, size) for name, size in sorted(brought.copied.items())]
-
-    def _brought(self, endings: OtherEndings, there: TransferSide) -> Brought:
-        near, far = self.wanted.store.backend, there.store.backend
-        dropped = DataDrops.of(far).found.keys()
-        drops = Drops(dropped, dropped - DataDrops.of(near).found.keys())
-        with self._folder() as folder:
-            brought = endings.bring(there, drops, folder)
-        carry_drops(far, near, brought.without, self.author)
-        return brought
-
-    def _take_out(self, lost: set[PackKey], broken: BrokenCommits) -> None:
-        """Take out damaged packs that hide what lies in others; those that are gone are gone for good."""
-        for key in sorted(key for key in lost if not broken.need(key.name)):
-            with contextlib.suppress(StorageError):  # of what the disk does not give nothing is decided
-                self._take_one_out(key)
-                self.needless.add(key)
-
-    def _take_one_out(self, key: PackKey) -> None:
-        backend = self.wanted.store.backend
-        try:
-            backend.head(key.path, 1)
-        except NotFoundError:
-            return
-        if self.aside is not None:
-            self.aside.keep(key.path)
-        backend.delete(key.path)
-        self.mended.append(Mended(key.path, IN_OTHERS, 0))
-
-    def _is_mute(self, key: PackKey) -> bool:
-        """Tell whether a pack lies there whose footer is damaged."""
-        try:
-            read_footer(self.wanted.store.backend, key.name)
-        except CorruptionError:
-            return True
-        except (NotFoundError, StorageError, UnsupportedFormatError):
-            return False
-        return False
-
-    @cached_property
-    def _theirs(self) -> list[tuple[Source, TransferSide]]:
-        memory = self.wanted.store.memory
-        return [(one, TransferSide.of(ObjectStore(one.backend, memory))) for one in self.sources]
-
-    @contextlib.contextmanager
-    def _folder(self) -> Iterator[pathlib.Path]:
-        """Give a place for packs that are not believed yet; in a rehearsal, one that goes."""
-        if self.aside is not None:
-            yield self.local / INCOMING_FOLDER
-            return
-        with scratch_folder(self.local) as folder:
-            yield folder
 
 
 @dataclass(frozen=True)
@@ -182,7 +55,7 @@ class PackRepair:
         aside: keeps what others take the place of; None in a rehearsal.
         progress: is told the packs done.
         note: is told what goes wrong and stops nothing.
-        elsewhere: brings what lost packs held in packs of other names.
+        commits: brings what lost packs held in packs of other names.
         mended: what came.
     """
 
@@ -192,7 +65,7 @@ class PackRepair:
     aside: SetAside | None
     progress: Progress
     note: Callable[[str], None]
-    elsewhere: EndedElsewhere
+    commits: CommitRepair
     mended: list[Mended] = field(default_factory=list)
     _partly: set[PackKey] = field(default_factory=set)
     _hopeless: set[PackKey] = field(default_factory=set)
@@ -206,13 +79,13 @@ class PackRepair:
         it does not, packs are made again in part.
         """
         lost = self._remade(self._brought(set(suspects)), self._whole)
-        self.elsewhere.run(lost - self._odd)  # the way is free again once a person moved what lies there
+        self.commits.move(lost - self._odd)  # the way is free again once a person moved what lies there
         lost = self._remade(lost, self._rebuilt)
-        return (lost | self._partly) - self.elsewhere.needless
+        return (lost | self._partly) - self.commits.needless
 
     def _remade(self, lost: set[PackKey], make: Callable[[list[PackKey]], set[PackKey]]) -> set[PackKey]:
         """Make packs again for as long as any comes of it; return what is still lost."""
-        while made := make(sorted(lost - self._hopeless - self.elsewhere.needless)):
+        while made := make(sorted(lost - self._hopeless - self.commits.needless)):
             lost = (lost - made) | self._brought(lost - made)
         return lost
 
@@ -226,7 +99,7 @@ class PackRepair:
     def _brought(self, doubted: set[PackKey]) -> set[PackKey]:
         tried, lost = set[PackKey](), set[PackKey]()
         while True:
-            names = (doubted | self.wanted.names()) - self.elsewhere.needless
+            names = (doubted | self.wanted.names()) - self.commits.needless
             owed = sorted(key for key in names - tried if not self._is_there(key, key in doubted))
             tried |= names
             lost |= {key for key in owed if self._is_odd(key)}
@@ -424,7 +297,7 @@ class Rebuilding:
             return OtherContents(view, key.name, key.exact, tree, self.others)
 
         with suppress(*UNREADABLE_ERRORS):
-            return rebuild_pack(key.name, data, salvaged, lambda found: self._ending(view, found), contents)
+            return rebuild_pack(key.name, data, salvaged, contents)
         return None
 
     def _lean(self, view: ObjectStore, name: str) -> None:
@@ -440,41 +313,3 @@ class Rebuilding:
                 with suppress(*UNREADABLE_ERRORS):
                     return view.tree(revision.commit.tree)
         return None
-
-    def _ending(self, view: ObjectStore, found: Salvage) -> Ending:
-        commits = [identifier for kind, identifier in found.objects if kind is Kind.COMMIT]
-        if found.told is None or len(commits) != 1:
-            return Ending()
-        content = bytes(view.read(Kind.COMMIT, commits[0]))
-        told, commit = found.told, Commit.decode(content)
-        first = WrittenCommit(commits[0], content, "", *told.sizes, told.exact_packs)
-        graph = Graph(view)
-        parents = list(_loaded(graph, commit.parents))
-        reach = self._reach(view, commits[0], commit).difference(told.own, {found.name})
-        return Ending((first, *graph.copies(parents)), tuple(sorted(reach)), told.own)
-
-    @staticmethod
-    def _reach(view: ObjectStore, identifier: ObjectId, commit: Commit) -> set[str]:
-        """Return the packs in which all lies that a commit needs, as far as they can be found."""
-        packs: set[str] = set()
-        for needed in _needed(view, identifier, commit):
-            with suppress(*UNREADABLE_ERRORS):
-                packs |= view.catalog.chain_of(view.catalog.locate(needed)).packs
-        return packs
-
-
-def _loaded(graph: Graph, identifiers: Iterable[ObjectId]) -> Iterator[Revision]:
-    for identifier in identifiers:
-        with suppress(*UNREADABLE_ERRORS):
-            yield graph.load(identifier)
-
-
-def _needed(view: ObjectStore, identifier: ObjectId, commit: Commit) -> Iterator[ObjectId]:
-    yield identifier
-    yield commit.tree
-    with suppress(*UNREADABLE_ERRORS):
-        tree = view.tree(commit.tree)
-        yield from dict.fromkeys(chunk for leaf in tree.leaves for chunk in leaf.value_chunks())
-        for blob in dict(tree.blobs()):
-            yield blob
-            yield from Blob.decode(view.read(Kind.BLOB, blob)).chunks

@@ -7,7 +7,6 @@ from functools import partial
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
-from mvcs.memory import NOTHING
 from mvcs.objects import ObjectId, record_name, short_id
 from mvcs.refs import (
     HEADS,
@@ -25,10 +24,7 @@ from mvcs.refs import (
     now_microseconds,
 )
 from mvcs.reports import Mended
-from mvcs.restore import has_chunks
 from mvcs.retention import (
-    DataDrop,
-    DataDrops,
     Drop,
     DropLog,
     DropRecord,
@@ -43,15 +39,11 @@ from mvcs.retention import (
     rules_row,
 )
 from mvcs.store import (
-    DROPPED_DATA,
     UNREADABLE_ERRORS,
     Backend,
     ObjectStore,
-    commit_footers,
-    has_upgrade,
     odd_is_damage,
     pack_path,
-    read_footer,
     turned_back,
 )
 from mvcs.upkeep.repairing.workspace import SetAside, Source, WantedPacks
@@ -197,15 +189,14 @@ class RefRepair:
                 with suppress(*UNREADABLE_ERRORS):
                     tip = graph.load(record.target or ObjectId(b""))
                     named.update(one.id for one in graph.walk([tip], without=frozenset(named)))
-        ended: dict[ObjectId, Revision] = {}
-        with suppress(*UNREADABLE_ERRORS):
-            for footer, _ in commit_footers(self.store.backend):
-                graph.learn(footer)
-                for written in footer.commits:
-                    if pack_path(written.pack) not in self.unpublished and written.id not in named:
-                        ended[written.id] = Revision(written)
-        behind = {parent for one in ended.values() for parent in one.commit.parents}
-        yield from (one for one in ended.values() if one.id not in behind)
+        found: dict[ObjectId, Revision] = {}
+        for commit in self.store.manifests.listed():
+            with suppress(*UNREADABLE_ERRORS):
+                own = self.store.manifests.first(commit).placement.own
+                if commit not in named and not self.unpublished.issuperset(map(pack_path, own)):
+                    found[commit] = graph.load(commit)
+        behind = {parent for one in found.values() for parent in one.commit.parents}
+        yield from (one for one in found.values() if one.id not in behind)
 
     def _elsewhere(self, kind: str, name: str) -> Iterator[tuple[str, RefRecord]]:
         """Yield what sources have under a name, if its commit is here."""
@@ -368,13 +359,9 @@ class DropRepair:
             return
         if isinstance(error, UnsupportedFormatError):
             return
-        layers, data_of = self._absent(), tuple(self._without_data())
-        record = DropRecord(number, (*layers, *data_of))
-        packs = sum(len(drop.packs) for drop in layers)
-        self.note(
-            f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose, "
-            f"and so do the data of {len(data_of)} commits of which only the history is there"
-        )
+        record = DropRecord(number, self._absent())
+        packs = sum(len(drop.packs) for drop in record.drops)
+        self.note(f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose")
         how = "it names what is not there, as the one before may have"
         records.put(path, record.encode(), how, whole=False)
 
@@ -389,32 +376,6 @@ class DropRepair:
             if gone:
                 found.append(Drop(revision.id, gone, time))
         return tuple(found)
-
-    def _without_data(self) -> Iterator[Drop]:
-        """Yield drops of the data of commits that no record names and that were stored without these.
-
-        Where data are lost a pack is missing or damaged; where they were given up, every pack is there.
-        """
-        backend, time = self.wanted.store.backend, now_microseconds()
-        if not has_upgrade(backend, DROPPED_DATA):
-            return
-        known, store = DataDrops.of(backend).found, ObjectStore(backend, NOTHING)
-        for revision in self.wanted.revisions():
-            if revision.id not in known and _is_history_alone(store, revision):
-                yield DataDrop(revision.id, time, why="a record that was damaged may have said so").drop
-
-
-def _is_history_alone(store: ObjectStore, revision: Revision) -> bool:
-    """Tell whether all packs of a commit are there and whole at their ends, and not all of its data."""
-    pack, tree = revision.written.pack, revision.commit.tree
-    try:
-        for name in read_footer(store.backend, pack).needed:
-            read_footer(store.backend, name)
-        store.begin_anew(())
-        store.catalog.attach_commit(pack)
-        return not all(has_chunks(store, leaf) for leaf in store.tree(tree).leaves)
-    except UNREADABLE_ERRORS:
-        return False
 
 
 def _bytes_of(row: RecordRow[DropRecord], path: str) -> bytes:

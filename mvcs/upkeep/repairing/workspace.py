@@ -1,12 +1,13 @@
 """What a repair works on: packs that commits name, stores with good copies, and what is taken out of one."""
 
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError
-from mvcs.history import CountingGraph, Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, checksum
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.retention import DropLog
@@ -132,10 +133,10 @@ class PackKey:
 
 @dataclass
 class WantedPacks:
-    """Walks over the commits that refs and HEAD lead to, as far as footers tell of them.
+    """Walks over the commits that refs and HEAD lead to, as far as manifests tell of them.
 
     Attributes:
-        store: the store; footers that came to its catalog count as if they lay there.
+        store: the store.
         refs: its refs.
         head: where HEAD stands without a branch.
     """
@@ -144,61 +145,44 @@ class WantedPacks:
     refs: RefStore
     head: ObjectId | None = None
 
+    def commits(self) -> Iterator[tuple[ObjectId, Revision | None]]:
+        """Yield each commit once, tips first; None for one that cannot be read."""
+        graph, queue, met = Graph(self.store), deque(self.tips()), set[ObjectId]()
+        while queue:
+            commit = queue.popleft()
+            if commit in met:
+                continue
+            met.add(commit)
+            revision = None
+            with suppress(MvcsError):
+                found = graph.load(commit)
+                queue.extend(found.commit.parents)
+                revision = found
+            yield commit, revision
+
     def revisions(self) -> Iterator[Revision]:
-        """Yield each commit that can be told of, as the pack ends it that counts, children before parents."""
-        for item in self._walk():
-            if isinstance(item, Revision):
-                yield item
+        """Yield each commit that can be read, tips first."""
+        return (revision for _, revision in self.commits() if revision is not None)
 
     def names(self) -> set[PackKey]:
         """Return the packs that these commits need; exact layers that were given up are not wanted."""
         found: set[PackKey] = set()
-        for item in self._walk():
-            if isinstance(item, str):
-                found.add(PackKey(item))
-                continue
-            written = item.written
-            found.add(PackKey(written.pack))
-            found.update(PackKey(name, exact=True) for name in written.exact_packs)
+        for revision in self.revisions():
+            found.update(PackKey(name, exact=True) for name in revision.written.exact_packs)
             with suppress(MvcsError):
-                found.update(map(PackKey, self.store.catalog.look(written.pack).needed))
+                found.update(map(PackKey, self.store.manifests.placement(revision.id).packs))
         return found - self._given_up(found)
 
-    def _walk(self) -> Iterator[Revision | str]:
-        """Yield commits, and the packs that records name, but for those in whose place others count."""
-        graph, seen = CountingGraph(self.store), set[ObjectId]()
-        for target, pack in self.tips():
-            start = self._loaded(graph, target, pack)
-            if pack is not None and not (start and self._is_instead(graph, start, pack)):
-                yield pack
-            with suppress(MvcsError):  # what cannot be read is wanted by its name
-                for revision in graph.walk([start] if start else (), without=frozenset(seen)):
-                    seen.add(revision.id)
-                    yield revision
-
-    @staticmethod
-    def _loaded(graph: Graph, target: ObjectId, pack: str | None) -> Revision | None:
-        with suppress(MvcsError):
-            return graph.load(target)
-        return None
-
-    def _is_instead(self, graph: CountingGraph, start: Revision, pack: str) -> bool:
-        """Tell whether another pack ends a commit, with all that this one names, than a record says."""
-        ending = start.written.pack
-        with suppress(MvcsError):
-            return ending != pack and graph.are_there((ending, *self.store.catalog.look(ending).needed))
-        return False
-
-    def tips(self) -> Iterable[tuple[ObjectId, str | None]]:
-        """Yield the commits that refs and HEAD name, with the packs that records name."""
+    def tips(self) -> Iterator[ObjectId]:
+        """Yield the commits that refs and HEAD name."""
         for kind in (HEADS, TAGS, REMOTES):
             survey = self.refs.survey(kind)
             whole = [*survey.whole.values(), *(self.refs.last_whole(kind, name) for name in survey.damaged)]
             for record in whole:
                 if isinstance(record, RefRecord) and record.target is not None:
-                    yield record.target, record.pack
+                    yield record.target
         if self.head is not None:
-            yield self.head, None
+            yield self.head
 
     def _given_up(self, found: set[PackKey]) -> set[PackKey]:
         """Return exact packs that are not there and need not be: beside a damaged record nobody can tell."""

@@ -1,0 +1,404 @@
+"""Manifests that are damaged or lost are made again, and what commits lack is brought from any copy of it."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count, groupby
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.history import Graph, Revision
+from mvcs.objects import Blob, Commit, Kind, ObjectId, object_id, short_id
+from mvcs.progress import Progress
+from mvcs.refs import Moved, now_microseconds
+from mvcs.remotes import Completeness, Decodable
+from mvcs.reports import Mended
+from mvcs.retention import dropped_why
+from mvcs.store import (
+    DROPPED_DATA,
+    UNREADABLE_ERRORS,
+    DataDrop,
+    LastEntry,
+    Located,
+    Manifest,
+    Manifests,
+    ObjectStore,
+    Overlay,
+    Placement,
+    RestoreLimits,
+    Rewriter,
+    WrittenCommit,
+    decode_placement,
+    encode_placement,
+    has_upgrade,
+    manifest_path,
+    pack_path,
+    read_footer,
+    salvage,
+    value_packs,
+)
+from mvcs.upkeep.repairing.repair_records import TurnedRecords
+from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
+
+IN_OTHERS = "taken out: what commits needed of it lies in other packs"
+MADE_AGAIN = "it was made again"
+MOVED = "it names other packs that hold the same"
+GIVEN_UP = "a record that was damaged may have said so"
+_LIMITS = RestoreLimits(max_depth=1 << 10, max_cost=1e15)
+_MOST = 1 << 24
+
+
+@dataclass
+class CommitRepair:
+    """Mends manifests, and sees that all of a commit lies in packs that are whole.
+
+    Attributes:
+        wanted: tells which commits the store has to have.
+        sources: stores of the same project, the likeliest first.
+        aside: keeps what is taken out; None in a rehearsal.
+        author: who repairs.
+        progress: is told the commits done.
+        allow: is told what objects unpack to, and raises where that is too much.
+        note: is told what does not come, and why.
+        mended: what came and what was taken out.
+        needless: lost packs that no commit needs any more.
+    """
+
+    wanted: WantedPacks
+    sources: Sequence[Source]
+    aside: SetAside | None
+    author: str
+    progress: Progress
+    allow: Callable[[int], None]
+    note: Callable[[str], None]
+    mended: list[Mended] = field(default_factory=list)
+    needless: set[PackKey] = field(default_factory=set)
+
+    # Manifests.
+
+    def records(self) -> None:
+        """Mend the manifests of all commits that refs and HEAD lead to, as far as anything tells of them."""
+        met = set[ObjectId]()
+        while True:  # a manifest that was made again may lead to others
+            due = [item for item in self.wanted.commits() if item[0] not in met]
+            if not due:
+                return
+            for commit, revision in due:
+                met.add(commit)
+                try:
+                    self._records(commit, revision)
+                except UNREADABLE_ERRORS as error:
+                    self.note(f"the manifest of commit {short_id(commit)} was not mended: {error.message}")
+
+    def _records(self, commit: ObjectId, revision: Revision | None) -> None:
+        numbers = self._manifests.numbers(commit)
+        if 0 not in numbers or not self._is_whole(commit, 0):
+            self._make_first(commit, revision)
+        newest = max(numbers, default=0)
+        for number in numbers:
+            if number and not self._is_whole(commit, number):
+                self._replace(commit, number, is_newest=number == newest)
+
+    @property
+    def _manifests(self) -> Manifests:
+        return Manifests(self.wanted.store.backend)  # nothing of it is remembered
+
+    def _is_whole(self, commit: ObjectId, number: int) -> bool:
+        """Tell whether a record is as it was written, if need be once a flipped bit of it is turned back."""
+        try:
+            return self._manifests.numbered(commit, number) is not None
+        except NotFoundError:
+            return number != 0  # it was superseded, and collected
+        except UnsupportedFormatError:
+            return True  # a newer version wrote it
+        except CorruptionError:
+            path = manifest_path(commit, number)
+        try:
+            data = self.wanted.store.backend.read_small(path, _MOST)
+        except MvcsError:
+            return False
+        return self._turned.turn_back(path, data, lambda tried: _is_record(tried, commit, number))
+
+    @cached_property
+    def _turned(self) -> TurnedRecords:
+        return TurnedRecords(self.wanted.store.backend, self.aside, self.mended)
+
+    def _make_first(self, commit: ObjectId, revision: Revision | None) -> None:
+        """Write the first record of a commit: what descendants, its packs or another store say of it."""
+        view = self._listed()
+        found = None if revision is None else revision.written
+        written = found or self._told_by_packs(view, commit) or self._told_by_sources(commit)
+        if written is None:
+            self.note(f"commit {short_id(commit)} is in no pack and no other store")
+            return
+        graph = Graph(view)
+        parents = []
+        for parent in Commit.decode(written.content).parents:
+            with suppress(*UNREADABLE_ERRORS):
+                parents.append(graph.load(parent))
+        placement, _ = self._placed(view, Revision(written))
+        manifest = Manifest(written, placement, graph.ancestors(parents))
+        data = (manifest if found else manifest.counted()).encode()
+        self._turned.put(manifest_path(commit, 0), data, MADE_AGAIN, whole=False)
+
+    def _listed(self) -> ObjectStore:
+        """Return a view of every pack of the store whose footer can be read."""
+        view = self.wanted.store.apart()
+        view.catalog.attach_everything()
+        return view
+
+    def _told_by_packs(self, view: ObjectStore, commit: ObjectId) -> WrittenCommit | None:
+        with suppress(*UNREADABLE_ERRORS):
+            for copy in view.catalog.copies(commit):
+                footer = view.catalog.look(copy.pack)
+                content = bytes(view.read(Kind.COMMIT, commit))
+                told = LastEntry.decode(bytes(view.read(Kind.CHUNK, footer.entries[-1].ids[0])))
+                raw, stored, exact, depth = told.sizes
+                stored += footer.tail.pack_length if footer.tail else 0
+                return WrittenCommit(commit, content, raw, stored, exact, depth, told.exact_packs)
+        return None
+
+    def _told_by_sources(self, commit: ObjectId) -> WrittenCommit | None:
+        for source in self.sources:
+            with suppress(MvcsError):
+                return Manifests(source.backend).first(commit).written
+        return None
+
+    def _placed(self, view: ObjectStore, revision: Revision) -> tuple[Placement, list[ObjectId]]:
+        """Work out in which packs a commit lies, as far as it is there; return what is nowhere as well."""
+        packs, missing = dict[str, None](), list[ObjectId]()
+        for identifier in [*_needs(view, revision), revision.id]:
+            try:
+                packs |= dict.fromkeys(view.catalog.chain_of(view.catalog.locate(identifier)).packs)
+            except UNREADABLE_ERRORS:
+                missing.append(identifier)
+        earlier = set[str]()
+        for parent in revision.commit.parents:
+            with suppress(*UNREADABLE_ERRORS):
+                earlier.update(self._manifests.placement(parent).packs)
+        with suppress(*UNREADABLE_ERRORS):
+            earlier.discard(view.catalog.locate(revision.id).pack)
+        own = tuple(name for name in packs if name not in earlier)
+        return Placement(own, tuple(sorted(packs.keys() & earlier))), missing
+
+    def _replace(self, commit: ObjectId, number: int, *, is_newest: bool) -> None:
+        """Put what is true now in the place of a damaged record; where a newer one is there, take it out."""
+        path = manifest_path(commit, number)
+        placement = self._placement_again(commit, number) if is_newest else None
+        if placement is not None:
+            data = encode_placement(commit, replace(placement, number=number))
+            self._turned.put(path, data, MADE_AGAIN, whole=False)
+            return
+        if self.aside is not None:
+            self.aside.keep(path)
+        self.wanted.store.backend.delete(path)
+        self.mended.append(Mended(path, "taken out: another record says where the data lie", 0, whole=False))
+
+    def _placement_again(self, commit: ObjectId, number: int) -> Placement | None:
+        """Return where a commit lies; None where the record before says as much."""
+        view = self._listed()
+        revision = Graph(view).load(commit)
+        placement, missing = self._placed(view, revision)
+        if not missing:
+            return placement
+        rest = {commit, *_needs(view, revision, data=False)}
+        if not rest.isdisjoint(missing) or not has_upgrade(view.backend, DROPPED_DATA):
+            return None
+        self.note(
+            f"'{manifest_path(commit, number)}' was damaged, and of commit {short_id(commit)} only the "
+            "history is there: its data count as dropped on purpose"
+        )
+        return replace(placement, dropped=DataDrop(now_microseconds(), why=GIVEN_UP))
+
+    # What commits lack.
+
+    def move(self, lost: Collection[PackKey]) -> None:
+        """Bring what commits lack, or have in lost packs alone, into packs of other names."""
+        values = {key for key in lost if not key.exact}
+        named = values & self.wanted.names()
+        names = {key.name for key in values}
+        lacking = [revision for revision in self.wanted.revisions() if self._lacks(revision, names)]
+        if lacking:
+            self.progress.start("mending commits", len(lacking), "commits")
+            self._mend(lacking[::-1], names)
+            self.progress.finish()
+        # What no longer tells what it is may be what nothing named for that very reason.
+        self._take_out((named | set(filter(self._is_mute, values))) - self.wanted.names())
+
+    def _lacks(self, revision: Revision, lost: Collection[str]) -> bool:
+        try:
+            placement = self._manifests.placement(revision.id)
+            self._complete.check(revision, placement.packs, data=placement.dropped is None)
+        except UNREADABLE_ERRORS:
+            return True
+        return not set(placement.packs).isdisjoint(lost)
+
+    @property
+    def _complete(self) -> Completeness:
+        return Completeness(self.wanted.store.apart())
+
+    def _mend(self, revisions: Iterable[Revision], lost: Collection[str]) -> None:
+        target, union = self._target(lost), self._union(lost)
+        for revision in revisions:
+            try:
+                self._mend_one(revision, target, union, lost)
+            except MvcsError as error:
+                self.note(f"commit {short_id(revision.id)} was not mended: {error.message}")
+            self.progress.advance(1)
+
+    def _target(self, lost: Collection[str]) -> ObjectStore:
+        """Return a view of the packs that stay, in which all is found that they decode without others."""
+        view = self.wanted.store.apart()
+        names = [name for name in sorted(value_packs(view.backend)) if name not in lost]
+        placed = []
+        for name in names:
+            with suppress(*UNREADABLE_ERRORS):
+                placed += [(name, one) for one in view.catalog.attach(name).entries]
+        there = Decodable((name, one.entry.base_ids, one.ids) for name, one in placed)
+        gone = [(name, False, one.offset) for name, one in placed if not there.holds(one.entry.base_ids)]
+        view.catalog.distrust(*gone)
+        return view
+
+    def _union(self, lost: Collection[str]) -> ObjectStore:
+        """Return a view of every pack here and in the sources, of lost ones as far as they can be read."""
+        backend = self.wanted.store.backend
+        for source in reversed(self.sources):
+            backend = Overlay(source.backend, backend) if backend is not source.backend else backend
+        union = ObjectStore(backend, self.wanted.store.memory)
+        for name in sorted(lost):
+            with suppress(MvcsError):
+                try:
+                    union.catalog.attach(name)
+                except CorruptionError:
+                    salvage(union, name, exact=False)
+        return union
+
+    def _mend_one(
+        self, revision: Revision, target: ObjectStore, union: ObjectStore, lost: Collection[str]
+    ) -> None:
+        manifests = self._manifests
+        read = manifests.placement(revision.id)
+        with suppress(MvcsError):  # what lies elsewhere is looked for there first
+            union.catalog.attach_all(name for name in self._packs_elsewhere(revision.id))
+        needs = _needs(union, revision, data=read.dropped is None)
+        missing = [identifier for identifier in needs if target.catalog.find(identifier) is None]
+        dropped = read.dropped
+        try:
+            for identifier in missing:
+                union.read(needs[identifier], identifier)
+        except UNREADABLE_ERRORS:
+            dropped = dropped or self._dropped_elsewhere(revision.id)
+            if dropped is None or read.dropped is not None:
+                raise
+            needs = _needs(union, revision, data=False)
+            missing = [identifier for identifier in needs if target.catalog.find(identifier) is None]
+            for identifier in missing:
+                union.read(needs[identifier], identifier)
+        links = [union.catalog.locate(identifier) for identifier in missing]
+        self.allow(sum(link.length for link in links))
+        kept = [name for name in read.own if name not in lost and target.catalog.known(name)]
+        rewriter = Rewriter(union, target, _LIMITS, salts=_salts(revision.id, read.number))
+        try:
+            for entry in _by_entry(union, links):
+                if not all(rewriter.holds(link.id) for link in entry) and not rewriter.adopt(entry[0]):
+                    rewriter.encode(entry, _bases, {})
+            placement = rewriter.finish(revision.written, needs, kept)
+            rewriter.prove()
+            for identifier in missing:
+                target.read(needs[identifier], identifier)
+        finally:
+            rewriter.close()
+        placement = replace(placement, dropped=dropped)
+        if placement == read:
+            return
+        moved = self.wanted.refs.duties.move(manifests, [Moved(revision.id, placement, read)], self.author)
+        self._tell(rewriter.packs, {link.pack for link in links}, moved)
+
+    def _tell(self, packs: Sequence[str], homes: Collection[str], moved: Iterable[Moved]) -> None:
+        backend = self.wanted.store.backend
+        names = [one.name for one in self.sources if any(one.backend.size(pack_path(name)) for name in homes)]
+        how = (
+            f"copied from {' and '.join(names)}, out of other packs" if names else "stored again from others"
+        )
+        for path in map(pack_path, packs):
+            self.mended.append(Mended(path, how, backend.size(path) or 0))
+        for one in moved:
+            path = manifest_path(one.commit, one.now.number)
+            self.mended.append(Mended(path, MOVED, backend.size(path) or 0))
+
+    def _packs_elsewhere(self, commit: ObjectId) -> Iterator[str]:
+        for source in self.sources:
+            with suppress(MvcsError):
+                yield from Manifests(source.backend).placement(commit).packs
+
+    def _dropped_elsewhere(self, commit: ObjectId) -> DataDrop | None:
+        """Return what a source says of data that were given up over there."""
+        for source in self.sources:
+            with suppress(MvcsError):
+                drop = Manifests(source.backend).placement(commit).dropped
+                if drop is not None:
+                    return replace(drop, rules=None, why=dropped_why(source.backend, drop))
+        return None
+
+    def _take_out(self, lost: Collection[PackKey]) -> None:
+        """Take out damaged packs that hide what lies in others; those that are gone are gone for good."""
+        backend = self.wanted.store.backend
+        for key in sorted(lost):
+            with suppress(MvcsError):  # of what the disk does not give nothing is decided
+                self.needless.add(key)
+                backend.head(key.path, 1)
+                if self.aside is not None:
+                    self.aside.keep(key.path)
+                backend.delete(key.path)
+                self.mended.append(Mended(key.path, IN_OTHERS, 0))
+
+    def _is_mute(self, key: PackKey) -> bool:
+        """Tell whether a pack lies there whose footer is damaged."""
+        with suppress(MvcsError):
+            try:
+                read_footer(self.wanted.store.backend, key.name)
+            except CorruptionError:
+                return True
+        return False
+
+
+def _needs(store: ObjectStore, revision: Revision, *, data: bool = True) -> dict[ObjectId, Kind]:
+    """Return all objects of a commit's value layer but the commit, as far as these can be told.
+
+    Raises:
+        NotFoundError: the tree is nowhere.
+        CorruptionError: it is damaged.
+    """
+    found = {revision.commit.tree: Kind.TREE}
+    tree = store.tree(revision.commit.tree)
+    if data:
+        found |= dict.fromkeys((chunk for leaf in tree.leaves for chunk in leaf.value_chunks()), Kind.CHUNK)
+    for identifier, _ in tree.blobs():
+        found[identifier] = Kind.BLOB
+        if data:
+            found |= dict.fromkeys(Blob.decode(store.read(Kind.BLOB, identifier)).chunks, Kind.CHUNK)
+    return found
+
+
+def _by_entry(store: ObjectStore, links: Iterable[Located]) -> Iterator[list[Located]]:
+    """Yield objects by the entries that they lie in, bases first."""
+    ordered = sorted(links, key=lambda link: (store.catalog.depth_of(link), link.place))
+    for _, members in groupby(ordered, key=lambda link: link.place):
+        yield list(members)
+
+
+def _bases(link: Located) -> tuple[ObjectId, ...]:
+    return link.placed.entry.base_ids[link.member : link.member + 1]
+
+
+def _salts(commit: ObjectId, number: int) -> Callable[[int], bytes]:
+    """Return what makes packs unlike others, which a rehearsal draws as well."""
+    start, drawn = b"repair" + commit + number.to_bytes(8), count()
+    return lambda size: object_id(Kind.CHUNK, start + next(drawn).to_bytes(8))[:size]
+
+
+def _is_record(data: bytes, commit: ObjectId, number: int) -> bool:
+    try:
+        return decode_placement(data, commit).number == number
+    except UNREADABLE_ERRORS:
+        return False
