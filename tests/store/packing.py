@@ -7,6 +7,7 @@ from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import PackWriter
 from mvcs.store.packs.written_commit import LastEntry
+from mvcs.store.writing.writer import ObjectWriter
 
 
 class PackBuilder:
@@ -34,3 +35,9 @@ class PackBuilder:
 
     def _put(self, name: str, data: bytes) -> None:  # noqa: ARG002 - the caller knows it
         self._data = data
+
+
+def last_pack(writer: ObjectWriter) -> str | None:
+    """Write what is left, and return the name of the last pack; None where none was written."""
+    writer.finish()
+    return writer.packs[-1] if writer.packs else None

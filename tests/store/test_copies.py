@@ -10,12 +10,14 @@ import pytest
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
+from mvcs.store.packs.written_commit import chunk_entry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.reading.patrol import Patrol, PatrolPosition
-from mvcs.store.writing.pack_filler import SMALL
+from mvcs.store.writing.pack_filler import SALT_BYTES, SMALL
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.store.faults import FaultyBackend
+from tests.store.packing import last_pack
 
 
 def codes(seed: int, moved: float = 1.0) -> bytes:
@@ -32,7 +34,7 @@ def put(folder: Path, content: bytes, base: ObjectId | None = None, *known: str)
     store.catalog.attach_all(known)
     writer = ObjectWriter(store)
     writer.put_codes(StoredCodes(content, 8), base)
-    name = writer.finish()
+    name = last_pack(writer)
     assert name
     return name
 
@@ -114,13 +116,13 @@ def test_a_writer_counts_only_whole_copies_as_stored(tmp_path: Path, length: int
     store = ObjectStore(open_backend(str(tmp_path)))
     first = ObjectWriter(store)
     first.put_codes(StoredCodes(content, 8), None)
-    name = first.finish()
+    name = last_pack(first)
     flip(tmp_path, name or "")
     for leant_on, written in ((False, length <= SMALL), (True, length > SMALL)):
         store.verification.begin()
         writer = ObjectWriter(store)
         writer.put_codes(StoredCodes(content, 8), None, leant_on=leant_on)
-        assert bool(writer.finish()) is written
+        assert bool(last_pack(writer)) is written
     fresh = ObjectStore(open_backend(str(tmp_path)))
     assert fresh.read(Kind.CHUNK, object_id(Kind.CHUNK, content)) == content
 
@@ -164,7 +166,8 @@ def test_a_patrol_finds_damage_that_nothing_leans_on(tmp_path: Path, place: int)
     writer = ObjectWriter(store)
     for seed in range(4):
         writer.put_codes(StoredCodes(codes(seed), 8), None)
-    assert len(store.catalog.attach(writer.finish() or "").entries) == 1
+    again, salt = store.catalog.attach(last_pack(writer) or "").entries
+    assert (again.ids, salt.entry) == ((object_id(Kind.CHUNK, codes(place)),), chunk_entry(SALT_BYTES))
 
 
 def test_threads_that_meet_one_damaged_copy_all_read_the_other(tmp_path: Path) -> None:

@@ -10,22 +10,23 @@ from mvcs.store.backend.dry_run import DryRun
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.writer import ObjectWriter
+from tests.store.packing import last_pack
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
     real = LocalBackend(tmp_path)
     kept = ObjectWriter(ObjectStore(real))
     known = kept.put(Kind.BLOB, b"known")
-    name = kept.finish()
+    name = last_pack(kept)
     before = real.list("")
     dry_run = DryRun(real)
     store = ObjectStore(dry_run)
     store.catalog.attach(str(name))
     writer = ObjectWriter(store)
     assert writer.put(Kind.BLOB, b"known") == known
-    assert writer.finish() is None
+    assert last_pack(writer) is None
     writer.put(Kind.BLOB, b"new")
-    assert writer.finish() is not None
+    assert last_pack(writer) is not None
     assert writer.stored_bytes > len(b"new")
     with pytest.raises(UsageError, match="dry run"):
         dry_run.create("refs/heads/main/0", b"")

@@ -1,8 +1,9 @@
 """A description stands for no more than its stored bytes make believable; what writers make always does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from blake3 import blake3
 
 from mvcs import Repository
 from mvcs.delta.choose import choose_opaque
@@ -12,12 +13,15 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.structure import NodeTag
 from mvcs.store.backend.local import LocalBackend
+from mvcs.store.manifests import MAX_ANCESTORS, Manifest, Placement, WrittenCommit
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.expansion_limit import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
 from mvcs.store.packs.pack import name_of
+from mvcs.store.packs.written_commit import chunk_entry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
+from tests.format import examples
 from tests.store.packing import PackBuilder
 
 ZEROS = 1 << 20
@@ -44,7 +48,7 @@ def test_a_small_pack_does_not_stand_for_a_large_tree(tmp_path) -> None:
 
 
 def test_a_small_pack_does_not_have_a_large_footer() -> None:
-    raw = cbor.dumps([[], [], [bytes(32)] * (1 << 17), []])
+    raw = cbor.dumps([bytes(32)] * (1 << 17))
     encoding, packed = choose_opaque(raw)
     stored = bytes([encoding]) + bytes(packed)
     end = Tail(16, len(stored), len(raw), b"").encode(stored)
@@ -53,12 +57,22 @@ def test_a_small_pack_does_not_have_a_large_footer() -> None:
         Tail.parse(end)
 
 
-def test_a_footer_of_equal_names_is_stored_so_that_it_is_read() -> None:
-    names = tuple(blake3(b"pack").hexdigest() for _ in range(1 << 15))
-    data = PackBuilder().finish(reach=names)
+def test_a_footer_of_equal_entries_is_stored_so_that_it_is_read() -> None:
+    builder = PackBuilder()
+    for _ in range(1 << 13):
+        builder.add(chunk_entry(1), b"x", (object_id(Kind.CHUNK, b"x"),))
+    data = builder.finish()
     tail = Tail.parse(data)
     footer = tail.footer(data[tail.footer_offset : -TRAILER_BYTES], name_of(data))
-    assert footer == Footer((), (), names, ())
+    assert footer == Footer(tuple(builder.entries))
+
+
+def test_a_manifest_of_many_equal_commits_is_stored_so_that_it_is_read() -> None:
+    texts = [f"{number} {bytes(FREE_BYTES).decode()}" for number in range(1 + MAX_ANCESTORS)]
+    made = [replace(examples.COMMIT, message=text) for text in texts]
+    first, *others = (WrittenCommit(one.id, one.encode()) for one in made)
+    manifest = Manifest(first, Placement(), tuple(others))
+    assert Manifest.decode(manifest.encode(), first.id) == manifest
 
 
 @pytest.mark.parametrize("commits", [pytest.param(1, marks=pytest.mark.slow), 2])

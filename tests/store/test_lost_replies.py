@@ -53,14 +53,16 @@ def test_a_create_whose_answer_is_lost_succeeded(forgetful: str) -> None:
 def test_a_ref_update_recognises_its_own_record(forgetful: str) -> None:
     refs = RefStore(Trust.of_user().open(forgetful))
     Forgetful.forgets = ("99999999", 1)
-    first = refs.update(HEADS, "main", None, RefChange(None, None, "me", "one"))
-    second = refs.update(HEADS, "main", first, RefChange(None, None, "me", "two"))
+    first = refs.update(HEADS, "main", None, RefChange(None, "me", "one"))
+    second = refs.update(HEADS, "main", first, RefChange(None, "me", "two"))
     assert list(refs.history(HEADS, "main")) == [second, first]
     with pytest.raises(ConflictError):
-        refs.update(HEADS, "main", first, RefChange(None, None, "me", "late"))
+        refs.update(HEADS, "main", first, RefChange(None, "me", "late"))
 
 
-@pytest.mark.parametrize("part", ["refs/heads/", "refs/tags/", "refs/notes/", "retention/drops"])
+@pytest.mark.parametrize(
+    "part", ["manifests/", "refs/heads/", "refs/tags/", "refs/notes/", "retention/drops"]
+)
 def test_a_repository_goes_on_as_if_nothing_happened(forgetful: str, tmp_path: Path, part: str) -> None:
     states = [{"w": np.full((64, 64), number, np.float32)} for number in range(3)]
     with Repository.init(tmp_path / "work", store=forgetful) as repo:
@@ -82,11 +84,11 @@ def test_s3_loses_the_answer_to_a_ref_update(s3_server: Server, tmp_path: Path) 
     with wire(s3_server) as line:
         through = open_backend(url, {"endpoint_url": f"http://127.0.0.1:{line.port}"})
         refs = RefStore(through)
-        first = refs.update(HEADS, "main", None, RefChange(None, None, "me", "one"))
+        first = refs.update(HEADS, "main", None, RefChange(None, "me", "one"))
         line.losing = "99999998"
-        second = refs.update(HEADS, "main", first, RefChange(None, None, "me", "two"))
+        second = refs.update(HEADS, "main", first, RefChange(None, "me", "two"))
         assert line.lost == 1
     there = RefStore(open_backend(url, s3_server.options))
     assert list(there.history(HEADS, "main")) == [second, first]
     with pytest.raises(ConflictError):
-        there.update(HEADS, "main", first, RefChange(None, None, "other", "late"))
+        there.update(HEADS, "main", first, RefChange(None, "other", "late"))
