@@ -1,4 +1,4 @@
-"""Data of commits stored anew: shorter chains, fewer bytes, or no leaning on what is to go."""
+"""Data of commits stored again: with shorter chains, in fewer bytes, or without what is dropped."""
 
 from lazy_loader import attach_stub
 

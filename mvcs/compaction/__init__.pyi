@@ -1,12 +1,9 @@
-from .rewriting import Anew, never_rest
-from .storing_anew import NothingGainedError, StoredAnew, StoringAnew, chosen_of, named_commits
+from .repack import Repack, Repacked, Terms, chosen_of, never_rest
 
 __all__ = [
-    "Anew",
-    "NothingGainedError",
-    "StoredAnew",
-    "StoringAnew",
+    "Repack",
+    "Repacked",
+    "Terms",
     "chosen_of",
-    "named_commits",
     "never_rest",
 ]

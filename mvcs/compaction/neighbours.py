@@ -21,14 +21,14 @@ class Neighbours:
         source: where objects lie as they are.
         own: what the commit holds.
         others: what its neighbours hold, the nearest first.
-        hanging: by halves of ids: objects of later commits that are stored near these.
+        near: by halves of ids: objects of later commits that were stored near these.
         down: whether what an object is stored near may be its base again, or what that is stored near.
     """
 
     source: ObjectStore
     own: CommitValues
     others: Sequence[CommitValues]
-    hanging: dict[ObjectId, ObjectId] = field(default_factory=dict)
+    near: dict[ObjectId, ObjectId] = field(default_factory=dict)
     down: bool = True
 
     def entries(self, identifiers: Iterable[ObjectId]) -> list[list[Located]]:
@@ -55,15 +55,15 @@ class Neighbours:
         """Yield what an object may be stored near, the best first."""
         if self.down:
             yield from self._below(link)
-        above = self.hanging.get(half(link.id))
+        above = self.near.get(half(link.id))
         if above is not None:
             yield above
-        stands = self.own.standing.get(link.id)
+        position = self.own.positions.get(link.id)
         for other in self.others:
             if link.placed.entry.members[link.member].kind is Kind.TREE:
                 yield from self._with_below(other.tree)
-            elif stands in other.standing_there:
-                yield from self._with_below(other.standing_there[stands])
+            elif position in other.chunk_at:
+                yield from self._with_below(other.chunk_at[position])
 
     def _with_below(self, there: ObjectId) -> Iterator[ObjectId]:
         yield there
@@ -99,7 +99,7 @@ def fill(
     near: Neighbours,
     rest: Callable[[], None],
 ) -> None:
-    """Give all objects a place that have none, but for the commit: it lies in the pack that ends it.
+    """Give all objects a place that have none, but for the commit, which comes last.
 
     Between two entries `rest` is called, which may wait.
     """
@@ -108,12 +108,12 @@ def fill(
     for links in near.entries(name for name in values.kinds if name in data and not rewriter.holds(name)):
         rest()
         whole = data.issuperset(links[0].placed.ids)
-        stays = whole and (near.down or _hangs_on_nothing(rewriter, links, near))
+        stays = whole and (near.down or _is_near_nothing(rewriter, links, near))
         if not (stays and rewriter.adopt(links[0])):
             rewriter.encode(links, near.of, steps)
 
 
-def _hangs_on_nothing(rewriter: Rewriter, links: list[Located], near: Neighbours) -> bool:
+def _is_near_nothing(rewriter: Rewriter, links: list[Located], near: Neighbours) -> bool:
     """Tell whether an entry is what it will be: near nothing, or rounded from another of its own commit."""
     entry = links[0].placed.entry
     if entry.encoding is Encoding.NARROWED:

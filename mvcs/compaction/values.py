@@ -1,17 +1,17 @@
-"""What a commit's value layer holds: the objects, what its chunks of codes are, and where chunks stand."""
+"""What a commit's value layer holds: the objects, what its chunks of codes are, and their positions."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mvcs.history import Revision
 from mvcs.objects import ExactTensor, Kind, Lattice, LogLattice, ObjectId, QuantizedTensor, Tree
-from mvcs.store import Footer, ObjectStore
+from mvcs.store import Footer, ObjectStore, Placement
 
 HELD = 8
 
-Standing = tuple[object, ...]
-"""Where a chunk stands in a state: the path of its leaf, what it is there, and its number."""
+Position = tuple[object, ...]
+"""Where a chunk is in a state: the path of its leaf, what it is there, and its number."""
 
 
 @dataclass
@@ -22,15 +22,15 @@ class CommitValues:
         tree: id of its tree.
         kinds: all objects that it needs, with their kinds.
         steps: its chunks of codes, with the step byte of those on a lattice and None for others.
-        standing: where each chunk stands first.
-        standing_there: the chunk that stands there.
+        positions: where each chunk is first.
+        chunk_at: the chunk at each position.
     """
 
     tree: ObjectId
     kinds: dict[ObjectId, Kind] = field(default_factory=dict)
     steps: dict[ObjectId, int | None] = field(default_factory=dict)
-    standing: dict[ObjectId, Standing] = field(default_factory=dict)
-    standing_there: dict[Standing, ObjectId] = field(default_factory=dict)
+    positions: dict[ObjectId, Position] = field(default_factory=dict)
+    chunk_at: dict[Position, ObjectId] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: ObjectStore, revision: Revision, *, data: bool = True) -> "CommitValues":
@@ -64,14 +64,14 @@ class CommitValues:
         for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True):
             for place, chunk in _chunks(leaf.tensor, self.steps):
                 self.kinds[chunk] = Kind.CHUNK
-                stands = (path, *place)
-                self.standing.setdefault(chunk, stands)
-                self.standing_there.setdefault(stands, chunk)
+                position = (path, *place)
+                self.positions.setdefault(chunk, position)
+                self.chunk_at.setdefault(position, chunk)
 
 
 def _chunks(
     tensor: ExactTensor | QuantizedTensor, steps: dict[ObjectId, int | None]
-) -> Iterator[tuple[Standing, ObjectId]]:
+) -> Iterator[tuple[Position, ObjectId]]:
     """Yield the chunks of a tensor and of what it is made from; codes are noted with their steps."""
     if isinstance(tensor, ExactTensor):
         yield from (((0, "exact", number), chunk) for number, chunk in enumerate(tensor.chunks))
@@ -97,12 +97,15 @@ class KnownValues:
     """What commits hold, read from their packs; a few stay in memory."""
 
     def __init__(
-        self, store: ObjectStore, footer_of: Callable[[str], Footer], without: Collection[ObjectId]
+        self,
+        store: ObjectStore,
+        footer_of: Callable[[str], Footer],
+        placement_of: Callable[[ObjectId], Placement],
+        has_data: Callable[[ObjectId], bool],
     ) -> None:
-        """Read from a view of `store`; of commits `without` data only what tells of the history counts."""
+        """Read from a view of `store`; of commits without data only what tells of the history counts."""
         self._view = store.apart()
-        self._footer_of = footer_of
-        self._without = without
+        self._footer_of, self._placement_of, self._has_data = footer_of, placement_of, has_data
         self._held: OrderedDict[ObjectId, CommitValues] = OrderedDict()
 
     def of(self, revision: Revision) -> CommitValues:
@@ -114,11 +117,11 @@ class KnownValues:
         """
         found = self._held.get(revision.id)
         if found is None:
-            packs = (revision.written.pack, *self._footer_of(revision.written.pack).needed)
+            packs = self._placement_of(revision.id).packs
             self._view.begin_anew(packs)
             for name in packs:
                 self._view.catalog.add(name, self._footer_of(name))
-            data = revision.id not in self._without
+            data = self._has_data(revision.id)
             found = self._held[revision.id] = CommitValues.of(self._view, revision, data=data)
             while len(self._held) > HELD:
                 self._held.popitem(last=False)

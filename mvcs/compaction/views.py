@@ -1,7 +1,7 @@
-"""Two views of one store: where objects lie now, and where those may lie that others lean on afterwards."""
+"""Two views of one store: where objects lie now, and where those may lie that others need afterwards."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,8 +12,8 @@ HELD = 512
 
 
 @dataclass(frozen=True)
-class Leaning:
-    """What a pack leans on.
+class Needs:
+    """What a pack holds, and what that needs.
 
     Attributes:
         held: halves of the ids of what it holds.
@@ -31,9 +31,6 @@ class Leaning:
         return cls(held, frozenset(base for placed in entries for base in placed.entry.base_ids))
 
 
-LeaningOf = Callable[[str], Leaning]
-
-
 class Views:
     """The packs that both views know, which change from commit to commit.
 
@@ -46,7 +43,7 @@ class Views:
         """Know no packs yet; `source` may show more packs than `target`, where new ones go."""
         self.source, self.target = source.apart(), target.apart()
         self._footers: OrderedDict[str, Footer] = OrderedDict()
-        self._leaning: OrderedDict[str, Leaning] = OrderedDict()
+        self._needs: OrderedDict[str, Needs] = OrderedDict()
 
     def footer(self, pack: str) -> Footer:
         """Return the footer of a pack.
@@ -62,31 +59,32 @@ class Views:
                 self._footers.popitem(last=False)
         return found
 
-    def stand(self, pack: str, leant_on: Iterable[str], beside: Iterable[str] | None = None) -> None:
+    def look_at(
+        self, packs: Iterable[str], may_need: Iterable[str], beside: Iterable[str] | None = None
+    ) -> None:
         """Look at one commit.
 
         Args:
-            pack: ends it as it is.
-            leant_on: the packs that it may lean on.
-            beside: the packs that the source knows beside its own; by default those that it may lean on.
+            packs: those that it needs as it is.
+            may_need: those of others that it may need.
+            beside: the packs that the source knows beside its own; by default those that it may need.
         """
-        names = list(dict.fromkeys(leant_on))
+        names = list(dict.fromkeys(may_need))
         self.target.keep(names)
         for name in names:
             self.target.catalog.add(name, self.footer(name))
-        self._distrust_what_leans_elsewhere(names)
-        footer = self.footer(pack)
-        now = [*(names if beside is None else beside), *footer.needed, pack]
+        self._distrust_what_needs_others(names)
+        now = [*(names if beside is None else beside), *packs]
         self.source.begin_anew(now)  # what was moved comes first, so that chains do not grow on the way
         for name in now:
             self.source.catalog.add(name, self.footer(name))
 
-    def _distrust_what_leans_elsewhere(self, names: Iterable[str]) -> None:
+    def _distrust_what_needs_others(self, names: Iterable[str]) -> None:
         """Let nothing count that is near what no pack of these has: others need the rest of its pack."""
         catalog = self.target.catalog
         catalog.damaged.clear()  # that was of the commit before
-        there = set[ObjectId]().union(*(self.leaning(name).held for name in names))
-        left = [name for name in names if not self.leaning(name).bases <= there]
+        there = set[ObjectId]().union(*(self.needs(name).held for name in names))
+        left = [name for name in names if not self.needs(name).bases <= there]
         while left:
             found = [
                 ((name, False, placed.offset), placed)
@@ -100,40 +98,23 @@ class Views:
             catalog.distrust(*(place for place, _ in fresh))
             gone = {half(identifier) for _, placed in fresh for identifier in placed.ids}
             there -= {name for name in gone if catalog.find(name) is None}
-            left = [name for name in names if not self.leaning(name).bases <= there]
+            left = [name for name in names if not self.needs(name).bases <= there]
 
-    def leaning(self, pack: str) -> Leaning:
+    def needs(self, pack: str) -> Needs:
         """Return what a pack holds, and what that is near.
 
         Raises:
             NotFoundError: it is not there.
             CorruptionError: its end is damaged.
         """
-        found = self._leaning.get(pack)
+        found = self._needs.get(pack)
         if found is None:
-            found = self._leaning[pack] = Leaning.of(self.footer(pack))
-            while len(self._leaning) > HELD:
-                self._leaning.popitem(last=False)
+            found = self._needs[pack] = Needs.of(self.footer(pack))
+            while len(self._needs) > HELD:
+                self._needs.popitem(last=False)
         return found
 
     def length(self, pack: str) -> int:
         """Return the bytes of a pack."""
         tail = self.footer(pack).tail
         return tail.pack_length if tail else 0
-
-
-def sound_packs(trusted: Iterable[str], others: Iterable[str], leaning: LeaningOf) -> tuple[str, ...]:
-    """Return the trusted packs, and of the others those whose bases all lie in packs that are returned.
-
-    A commit may lean on packs of commits that nothing leads to any more, and these on packs that go.
-    """
-    names = tuple(dict.fromkeys(trusted))
-    left = [name for name in dict.fromkeys(others) if name not in names]
-    if not left:
-        return names
-    while True:
-        there = set[ObjectId]().union(*(leaning(name).held for name in (*names, *left)))
-        sound = [name for name in left if leaning(name).bases <= there]
-        if len(sound) == len(left):
-            return (*names, *left)
-        left = sound

@@ -1,5 +1,5 @@
 from . import place
-from .compactions import BackgroundCompaction, CompactionSteps, Step, forget_background, packs_to_go_on_with
+from .compactions import BackgroundCompaction, compaction_lock, forget_background
 from .exported_files import ExportLanding, Exports, stamps_of_files
 from .findings import Findings, Sample, save_findings
 from .head import HEAD, HEAD_LOG, MOVED_FROM, Head, HeadLog, Move, mend_advice, read_head, write_head
@@ -40,7 +40,6 @@ __all__ = [
     "SEEN_REFS",
     "TRUSTED_FILE",
     "BackgroundCompaction",
-    "CompactionSteps",
     "Description",
     "ExportLanding",
     "Exports",
@@ -55,12 +54,12 @@ __all__ = [
     "Place",
     "Sample",
     "SeenRefs",
-    "Step",
     "StoreWatch",
     "Trust",
     "UserConfig",
     "adopt",
     "check_place",
+    "compaction_lock",
     "describe_damaged",
     "find",
     "foreign_files_note",
@@ -80,7 +79,6 @@ __all__ = [
     "note_damaged",
     "open_described",
     "packs_at_work",
-    "packs_to_go_on_with",
     "place",
     "read_head",
     "refuse_occupied",

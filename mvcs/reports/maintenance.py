@@ -271,7 +271,7 @@ class RetentionApplied(Report):
         layer_bytes: of these, bytes of exact layers, which go at once.
         store_bytes: of packs of values and of exact layers: before, afterwards, and once `gc` was there.
         sole_writer: whether nothing says that others write to the store, so that `gc` need not wait.
-        written: bytes that are stored anew first, for commits that stay.
+        written: bytes that are stored again first, for commits that stay.
         notes: what a person should know, what others lose among it.
     """
 
@@ -289,19 +289,18 @@ class RetentionApplied(Report):
 
 @dataclass(frozen=True)
 class CompactReport(Report):
-    """What storing commits anew did, or would do.
+    """What storing commits again did, or would do.
 
     Attributes:
-        executed: whether refs lead to it.
-        commits: commits that refs lead to.
-        chosen: how many of them were to be stored anew.
-        ended: commits that another pack ends now.
-        encoded: chunks that were encoded anew; all others were taken over as they were, or stayed.
+        executed: whether it was done.
+        commits: commits that refs, pins and HEAD lead to.
+        chosen: how many of them were to be stored again.
+        rewritten: commits whose data lie in other packs now.
+        encoded: chunks that were encoded again; all others were taken over as they were, or stayed.
         packs: packs that were written.
         bytes: their bytes.
         before: bytes of the packs that value layers needed before.
         after: bytes of those that they need now.
-        refs: branches, tags and known branches of remotes that got a record.
         notes: what is worth knowing.
         store_bytes: of packs of values and of exact layers: before, afterwards, and once `gc` was there.
         sole_writer: whether nothing says that others write to the store, so that `gc` need not wait.
@@ -310,13 +309,12 @@ class CompactReport(Report):
     executed: bool
     commits: int
     chosen: int
-    ended: int
+    rewritten: int
     encoded: int
     packs: int
     bytes: int
     before: int
     after: int
-    refs: list[str]
     notes: list[str] = field(default_factory=list)
     store_bytes: dict[str, list[int]] = field(default_factory=dict)
     sole_writer: bool = False

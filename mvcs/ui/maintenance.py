@@ -178,12 +178,12 @@ def _amounts(commits: "Sequence[PlannedCommit]") -> str:
 
 
 def compacted(report: "CompactReport", screen: Screen) -> list[str]:
-    """Return what was stored anew, what that saves, and what to do next."""
+    """Return what was stored again, what that saves, and what to do next."""
     if not report.chosen:
         return [
             "nothing to do: no commit is meant; A..B is what is behind B and not behind A, the older first"
         ]
-    if not report.ended:
+    if not report.rewritten:
         return [f"nothing to do: {count(report.chosen, 'commit')} looked at", *map(printable, report.notes)]
     verb = "rewritten" if report.executed else "would rewrite"
     what = f"{count(report.encoded, 'chunk')} of {count(report.chosen, 'commit')}"
@@ -192,6 +192,4 @@ def compacted(report: "CompactReport", screen: Screen) -> list[str]:
         lines.append(
             "that is more: shorter chains take more bytes, and so does an archive of a short history"
         )
-    if report.executed:
-        lines.append(f"{count(len(report.refs), 'name')} moved: {', '.join(map(printable, report.refs))}")
     return [*lines, *map(printable, report.notes)]

@@ -1,19 +1,18 @@
-"""Histories that are stored anew, and what must not change by it."""
+"""Histories that are stored again, and what must not change by it."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mvcs import Repository
-from mvcs.compaction.rewriting import Anew
-from mvcs.compaction.storing_anew import StoredAnew, StoringAnew, chosen_of
+from mvcs.compaction import Repack, Repacked, Terms, chosen_of
 from mvcs.errors import StorageError
-from mvcs.local import packs_to_go_on_with
 from mvcs.objects import ObjectId
 from mvcs.progress import SILENT
+from mvcs.refs import Moved
 from mvcs.reports import CompactReport
 from mvcs.restore import located_chunks, open_reading
-from mvcs.store import RestoreLimits
+from mvcs.store import DataDrop, Placement, RestoreLimits
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 
@@ -59,33 +58,51 @@ def told(repo: Repository, identifier: str) -> dict[str, Any]:
     return repo.resolve(identifier).to_json() | {"exact_layer": None}
 
 
-def anew(
+def repack(
     history: History,
     depth: int = DEEP,
     *,
-    hangs: bool = False,
+    for_archive: bool = False,
     chosen: list[str] | None = None,
-    without: list[str] | None = None,
-) -> StoredAnew:
-    """Store a history anew in a process of its own, as it were."""
+    dropped: list[str] | None = None,
+) -> Repacked:
+    """Store a history again in a process of its own, as it were."""
     with Repository.open(history.folder) as repo:
-        return storing(repo, depth, hangs=hangs, chosen=chosen, without=without).run(lambda: None)
+        return repacking(repo, depth, for_archive=for_archive, chosen=chosen, dropped=dropped).run()
 
 
-def storing(
+def repacking(
     repo: Repository,
     depth: int = DEEP,
     *,
-    hangs: bool = False,
+    for_archive: bool = False,
     chosen: list[str] | None = None,
-    without: list[str] | None = None,
-) -> StoringAnew:
-    """Return what stores a history anew."""
+    dropped: list[str] | None = None,
+) -> Repack:
+    """Return what stores a history again."""
     session = repo._session
-    ids = None if chosen is None else [ObjectId(bytes.fromhex(one)) for one in chosen]
-    gone = frozenset(ObjectId(bytes.fromhex(one)) for one in without or ())
-    terms = Anew(RestoreLimits(max_depth=depth, max_cost=1000), chosen_of(ids), gone)
-    return StoringAnew(session.store.apart(), session.refs, terms, "Ada", SILENT, hangs=hangs)
+    store = session.store.apart()
+    ids = None if chosen is None else list(map(as_id, chosen))
+    drops = {as_id(one): DataDrop(0) for one in dropped or ()}
+    terms = Terms(RestoreLimits(max_depth=depth, max_cost=1000), chosen_of(ids), for_archive, drops)
+
+    def publish(move: Moved) -> Placement:
+        done = session.refs.duties.move(store.manifests, [move], "Ada")
+        return done[0].now if done else store.manifests.placement(move.commit)
+
+    return Repack(store, session.retention_source, terms, SILENT, publish=publish)
+
+
+def as_id(identifier: str) -> ObjectId:
+    """Return an id that is given in hexadecimal digits."""
+    return ObjectId(bytes.fromhex(identifier))
+
+
+def packs_of(history: History, rev: str = "HEAD") -> set[str]:
+    """Return the names of the packs that a commit needs now."""
+    with Repository.open(history.folder) as repo:
+        manifests = repo._session.store.manifests
+        return {*manifests.placement(as_id(repo.resolve(rev).id)).packs}
 
 
 def check(history: History, without: frozenset[str] = frozenset()) -> None:
@@ -119,33 +136,19 @@ def collect(history: History) -> int:
         return repo.gc(grace_days=0, execute=True).bytes
 
 
-def compact(history: History, depth: int = 1, *, hangs: bool = False) -> CompactReport:
+def compact(history: History, depth: int = 1, *, for_archive: bool = False) -> CompactReport:
     """Compact as a user does."""
     with Repository.open(history.folder) as repo:
-        if hangs:
+        if for_archive:
             return repo.compact(for_archive=True)
         return repo.compact(max_depth=depth)
 
 
-def stopped(history: History, allowed: int, *, hangs: bool = False, error: Any = Stopped) -> bool:
+def stopped(history: History, allowed: int, *, for_archive: bool = False, error: Any = Stopped) -> bool:
     """Compact on a disk that stops at some change; tell whether it did."""
     with Disk(history.folder, allowed=allowed, error=error):
         try:
-            compact(history, hangs=hangs)
+            compact(history, for_archive=for_archive)
         except (Stopped, StorageError):
             return True
     return False
-
-
-def on_record(history: History) -> set[str]:
-    """Return the packs that the next compaction goes on with."""
-    return packs_to_go_on_with(history.folder / ".mvcs")
-
-
-def begun(history: History) -> set[str]:
-    """Break a compaction off, and return the packs that are on record."""
-    allowed = 40
-    assert stopped(history, allowed)
-    kept = on_record(history)
-    assert kept
-    return kept

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mvcs.compaction.rewriting import LONGEST, depth_at, period
+from mvcs.compaction.repack import LONGEST, depth_at, period
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class BesideOthers:
         """Rest, as the pace says.
 
         Raises:
-            NoRoomError: meanwhile so much was committed that what is stored anew has no room any more.
+            NoRoomError: meanwhile so much was committed that what is stored again has no room any more.
         """
         self._pace.rest()
         self._room.check_now_and_then()
@@ -115,14 +115,6 @@ class BesideOthers:
             NoRoomError: they may not.
         """
         self._room.check()
-
-    def begin_moving(self) -> None:
-        """See a last time that commits will still fit: once refs move nothing stops it.
-
-        Raises:
-            NoRoomError: they may not.
-        """
-        self._room.check_last()
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """Begin a stage, of which the commits are put on record."""
@@ -147,10 +139,9 @@ class BesideOthers:
 
 @dataclass
 class RoomBeside:
-    """Sees again and again that commits will fit beside what is stored anew.
+    """Sees again and again that commits will fit beside what is stored again.
 
-    Old packs wait for `gc` when refs have moved. So as much has to stay free as commits brought within such a
-    time before.
+    Old packs wait for `gc`. So as much has to stay free as commits brought within such a time before.
 
     Attributes:
         session: the repository.
@@ -161,7 +152,6 @@ class RoomBeside:
     clock: Callable[[], float]
     _free: int = 0
     _begun: bool = False
-    _moves: bool = False
     _next: float = 0.0
 
     def __post_init__(self) -> None:
@@ -175,7 +165,7 @@ class RoomBeside:
         Raises:
             NoRoomError: there is none.
         """
-        if self._quota.limit is None or self._moves:
+        if self._quota.limit is None:
             return
         if not self._begun:
             self._begin()
@@ -187,18 +177,8 @@ class RoomBeside:
         Raises:
             NoRoomError: there is none.
         """
-        if self._begun and not self._moves and self.clock() >= self._next:
+        if self._begun and self.clock() >= self._next:
             self._look(0)
-
-    def check_last(self) -> None:
-        """See a last time that there is room where something was written: refs are about to move.
-
-        Raises:
-            NoRoomError: there is none.
-        """
-        if self._begun:
-            self._look(0)
-        self._moves = True
 
     def _begin(self) -> None:
         self._free = _needed_for_commits(self.session)

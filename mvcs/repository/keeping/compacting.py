@@ -1,42 +1,38 @@
 """A compaction of an open repository: which commits, under which limits, and what stays of it."""
 
-import errno
-import hashlib
-import json
 import pathlib
 import random
+import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of, never_rest
+from mvcs.compaction import Repack, Repacked, Terms, chosen_of, never_rest
 from mvcs.delta import CodeCoder
-from mvcs.errors import MvcsError, StorageError
+from mvcs.errors import MvcsError
 from mvcs.history import Revision
-from mvcs.local import CompactionSteps, Journal, LocalRecords, forget_background
+from mvcs.local import LocalRecords, compaction_lock, forget_background
 from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId
+from mvcs.refs import Moved
 from mvcs.reports import CompactReport, StoreStats, as_size
 from mvcs.repository.keeping.beside_others import BesideOthers
 from mvcs.repository.keeping.journaled_work import (
+    JournaledPacks,
     is_sole_writer,
     pack_bytes,
-    remove_unfinished,
-    run_journaled,
     stages,
+    without_lost,
 )
-from mvcs.repository.keeping.letting_go import LettingGo
-from mvcs.repository.keeping.retained import Retained, those_with_data
-from mvcs.repository.quota import NoRoomError
+from mvcs.repository.keeping.retained import Retained
+from mvcs.repository.keeping.retention_run import RetentionRun
 from mvcs.repository.restore_budget import RestoreBudget
 from mvcs.repository.session import Session
-from mvcs.retention import DataDrops
-from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits
+from mvcs.store import LocalBackend, ObjectStore, Overlay, Placement, RestoreLimits
 from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True)
@@ -46,14 +42,14 @@ class Compaction:
     Attributes:
         session: the repository.
         limits: how long chains may be.
-        hangs: whether older commits are stored near later ones.
+        for_archive: whether older commits are stored near later ones.
         chosen: the commits that are to be stored so; None for all.
         beside: what it rests by, and is told how far it is; None to do it at once.
     """
 
     session: Session
     limits: RestoreLimits
-    hangs: bool
+    for_archive: bool
     chosen: Collection[ObjectId] | None
     beside: BesideOthers | None = None
 
@@ -77,127 +73,104 @@ class Compaction:
         return cls(session, limits, for_archive, chosen)
 
     def run(self) -> CompactReport:
-        """Store anew what has to be, and move the refs; go on where one like it was broken off."""
-        session, place = self.session, self.session.place
+        """Store again what has to be; where one was broken off, this one continues behind it."""
+        place = self.session.place
         remove_leftovers(place)
         before = pack_bytes(place.backend)
-        with CompactionSteps.opened(place.local, self._terms) as steps:
-            remove_unfinished(place, steps.abandoned)
-            try:
-                with scratch_folder(place.local) as folder:
-                    found = self._run_journaled(folder, steps)
-            except StorageError as error:
-                if _is_full(error):
-                    remove_unfinished(place, steps.packs)
-                    steps.forget()
-                raise
-            remove_unfinished(place, (name for name in steps.packs if name not in set(found.packs)))
-            steps.forget()
+        with compaction_lock(place.local), scratch_folder(place.local) as folder:
+            found = without_lost(partial(self._attempt, folder))
             forget_background(LocalRecords(place.local))
-        session.graph.replace(found.revisions)
         return self._summary(found, before, executed=True)
 
-    def _run_journaled(self, folder: pathlib.Path, steps: CompactionSteps) -> StoredAnew:
-        begin = None if self.beside is None else self.beside.begin_moving
-        return run_journaled(self.session.place, partial(self._journaled, folder, steps), begin)
+    def _attempt(self, folder: pathlib.Path, lost: frozenset[str]) -> Repacked:
+        session, store = self.session, self.session.store.apart()
+        with JournaledPacks(session.place, session.refs, store.manifests, session.author) as packs:
 
-    def _journaled(
-        self, folder: pathlib.Path, steps: CompactionSteps, journal: Journal, lost: frozenset[str]
-    ) -> StoringAnew:
-        work = self._work(self.session.store.apart(), folder, lost)
-        return replace(work, announce=partial(self._announce, journal), steps=steps)
+            def announce(path: str) -> None:
+                if self.beside is not None:
+                    self.beside.check_room()
+                packs.announce(path)
 
-    def _announce(self, journal: Journal, path: str) -> None:
-        if self.beside is not None:
-            self.beside.check_room()
-        journal.pack(path)
+            def publish(move: Moved) -> Placement:
+                done = packs.publish([move])
+                return done[0].now if done else store.manifests.placement(move.commit)
 
-    @property
-    def _terms(self) -> str:
-        """What steps have to have in common with those that are gone on with, beside the commits chosen."""
-        dropped = sorted(one.hex() for one in _dropped(self.session))
-        limits = self.limits
-        asked = [self.hangs, limits.max_depth, limits.max_cost, limits.max_seconds, self._coder, dropped]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+            return self._work(store, folder, lost, announce=announce, publish=publish).run()
 
     def rehearse(self) -> CompactReport:
         """Do all of it in a folder of its own, and keep nothing."""
-        with scratch_folder(self.session.place.local) as top:
-            backend = Overlay(self.session.place.backend, LocalBackend(top / "kept"))
-            work = self._work(ObjectStore(backend, self.session.place.memory), top / "read")
+        place = self.session.place
+        with scratch_folder(place.local) as top:
+            store = ObjectStore(Overlay(place.backend, LocalBackend(top / "kept")), place.memory)
             # So that each rehearsal gives one answer: bases go by the names of packs.
             salts = random.Random(0).randbytes  # noqa: S311
-            work = replace(work, anew=replace(work.anew, salts=salts))
-            before = pack_bytes(self.session.place.backend)
-            return self._summary(work.run(lambda: None, publish=False), before, executed=False)
+            found = self._work(store, top / "read", salts=salts).run()
+            return self._summary(found, pack_bytes(place.backend), executed=False)
 
     def _work(
-        self, store: ObjectStore, folder: pathlib.Path, lost: frozenset[str] = frozenset()
-    ) -> StoringAnew:
-        session = self.session
+        self,
+        store: ObjectStore,
+        folder: pathlib.Path,
+        lost: frozenset[str] = frozenset(),
+        salts: Callable[[int], bytes] = secrets.token_bytes,
+        announce: Callable[[str], None] | None = None,
+        publish: Callable[[Moved], Placement] | None = None,
+    ) -> Repack:
+        session, beside = self.session, self.beside
         waste = session.place.config.number("compaction.max_waste") if self.chosen is None else 1.0
-        anew = Anew(
-            self.limits, chosen_of(self.chosen), _dropped(session), self._coder, lost=lost, max_waste=waste
+        terms = Terms(
+            self.limits,
+            chosen_of(self.chosen),
+            self.for_archive,
+            coder=self._coder,
+            lost=lost,
+            max_waste=waste,
+            salts=salts,
         )
-        return StoringAnew(
+        return Repack(
             store,
-            session.refs,
-            anew,
-            session.author,
-            session.progress if self.beside is None else self.beside,
-            hangs=self.hangs,
+            session.retention_source,
+            terms,
+            session.progress if beside is None else beside,
+            announce=announce,
+            publish=publish,
             scratch=LocalBackend(folder),
-            rest=never_rest if self.beside is None else self.beside.rest,
+            rest=never_rest if beside is None else beside.rest,
         )
 
     @property
     def _coder(self) -> CodeCoder:
         return cast("CodeCoder", self.session.place.config.get("delta.coder"))
 
-    def _summary(self, found: StoredAnew, before: tuple[int, int], *, executed: bool) -> CompactReport:
+    def _summary(self, found: Repacked, before: tuple[int, int], *, executed: bool) -> CompactReport:
+        over = self.session.quota.told if executed else None
         return CompactReport(
             executed,
             found.commits,
             found.commits if self.chosen is None else len(self.chosen),
-            found.ended,
+            len(found.moves),
             found.encoded,
             len(found.packs),
             found.bytes,
             found.before,
             found.after,
-            list(found.moved),
-            [*_left(found), *([EXACT_LAYERS] if found.has_exact_layers else []), *self._full(executed)],
+            [
+                *_left(found),
+                *([EXACT_LAYERS] if found.has_exact_layers else []),
+                *([] if over is None else [over]),
+            ],
             stages(before, found),
             is_sole_writer(self.session),
         )
 
-    def _full(self, executed: bool) -> list[str]:  # noqa: FBT001 - as in the report
-        told = self.session.quota.told if executed else None
-        return [] if told is None else [told]
 
-
-def _left(found: StoredAnew) -> list[str]:
+def _left(found: Repacked) -> list[str]:
     if not found.left:
         return []
     unused, taken = sum(it.unused for it in found.left), sum(it.bytes for it in found.left)
     packs = "a pack" if len(found.left) == 1 else f"{len(found.left)} packs"
     gone = f"of commits that nothing leads to any more, {as_size(taken)}, of which {as_size(unused)} unused"
     return [f"commits no longer depend on {packs} {gone}"]
-
-
-def _dropped(session: Session) -> frozenset[ObjectId]:
-    """Return the commits whose data were dropped: only the history is there, and nothing may lean on them.
-
-    Where the data are there all the same, retention was stopped, and what it keeps is not decided here.
-    """
-    dropped = frozenset(DataDrops.of(session.place.backend).found)
-    return dropped - those_with_data(session.store, session.refs, dropped)
-
-
-def _is_full(error: StorageError) -> bool:
-    """Tell whether there is no room, on the disk or under a quota: what is unfinished goes."""
-    cause = error.__cause__
-    return isinstance(error, NoRoomError) or (isinstance(cause, OSError) and cause.errno in _FULL)
 
 
 def _commits_in(session: Session, words: str) -> frozenset[ObjectId]:
@@ -227,7 +200,7 @@ def with_trial_runs(found: StoreStats, session: Session) -> StoreStats:
             return None
 
     def retention() -> int:
-        return LettingGo.begin(Retained.of(session, None), force=False).rehearse().bytes
+        return RetentionRun.begin(Retained.of(session, None), force=False).rehearse().bytes
 
     def compact() -> int:
         done = Compaction.asked(session, None, RestoreBudget(), for_archive=False).rehearse()

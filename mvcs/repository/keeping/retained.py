@@ -1,20 +1,18 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.compaction import named_commits
 from mvcs.errors import NotFoundError
-from mvcs.history import CountingGraph, EndingPacks, Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefStore
-from mvcs.remotes import has_data
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc, of_remote
 from mvcs.repository.session import Session, rule_source
 from mvcs.repository.sharing.remote_stores import RemoteStore
 from mvcs.retention import (
     GONE,
-    DataDrops,
     Layer,
     Plan,
     Ruling,
@@ -23,7 +21,7 @@ from mvcs.retention import (
     dropped_before,
     has_exact_layer,
 )
-from mvcs.store import ObjectStore
+from mvcs.store import DROPPED_DATA, ObjectStore, Placement, has_upgrade, value_packs
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Retained:
                     error.message, hint=f"{error.hint}; --force sets the rule all the same"
                 ) from error
             return [error.message]
-        there = with_data(self.store, plan.dropped_and_kept())
+        there = data_there(self.store, plan.dropped_and_kept())
         back = dropped_before(list(there), commit_names(plan.surveyed), self._still_there)
         return [*plan.unmatched(), *plan.missing(there), *back]
 
@@ -117,10 +115,11 @@ class Retained:
 
     def missing(self, revision: Revision) -> list[str]:
         """Say what is gone of a commit that is to be kept from now on."""
-        drop = DataDrops.of(self.store.backend).get(revision.id)
-        # Dropped data are there as long as nothing has collected them.
-        now = self._still_there if drop and with_data(self.store, [revision]) else GONE
-        gone = [] if drop is None else dropped_before([revision.id], {}, now)
+        gone = []
+        if self.store.manifests.dropped([revision.id]):
+            # Dropped data are there as long as nothing has collected them.
+            now = self._still_there if data_there(self.store, [revision]) else GONE
+            gone = dropped_before([revision.id], {}, now)
         bounded = bool(revision.written.exact_packs)
         lost = bounded and not has_exact_layer(self.store.backend, revision)
         return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
@@ -129,14 +128,15 @@ class Retained:
         """Return the rules and pins in force."""
         backend = self.store.backend
         ruling = Ruling.of(backend)
-        record = ruling.rules
+        record, manifests = ruling.rules, self.store.manifests
+        dropped = manifests.dropped(manifests.listed()) if has_upgrade(backend, DROPPED_DATA) else {}
         return RetentionShown(
             [RuleInfo(layer.text, rule.text) for layer in Layer for rule in ruling.of_layer(layer)],
             [PinInfo(commit.hex(), reason) for commit, reason in ruling.pins.items()],
             self.session.place.config.integer("retention.exact_layers"),
             None if record is None else record.author,
             None if record is None else as_utc(record.time),
-            len(DataDrops.of(backend).found),
+            len(dropped),
             notes or [],
             self.remote,
         )
@@ -170,27 +170,26 @@ def planned(
                 )
 
 
-def with_data(store: ObjectStore, revisions: Collection[Revision]) -> dict[ObjectId, Revision]:
-    """Return the commits whose data are all there, each as a pack ends it from which all are found.
+def data_there(
+    store: ObjectStore, revisions: Collection[Revision], lost: Collection[str] = frozenset()
+) -> dict[ObjectId, Placement]:
+    """Return those of some commits with dropped data whose data are there all the same, and where they lie.
+
+    Args:
+        store: where they may lie.
+        revisions: the commits.
+        lost: packs that do not count.
 
     Raises:
-        CorruptionError: something of one is damaged, so that nobody can tell.
+        CorruptionError: a record is damaged, so that nobody can tell.
     """
-    found: dict[ObjectId, Revision] = {}
-    ended = EndingPacks.of(store.backend) if revisions else None
+    found: dict[ObjectId, Placement] = {}
+    present = value_packs(store.backend).difference(lost) if revisions else frozenset()
     for revision in revisions:
-        others = [] if ended is None else [Revision(one) for one in ended.all_whole(revision.id)]
-        for one in (revision, *others):
-            if has_data(store, one):
-                found[revision.id] = one
-                break
+        for number in store.manifests.numbers(revision.id):
+            with suppress(NotFoundError):  # it was collected
+                where = store.manifests.numbered(revision.id, number)
+                if where.packs and where.dropped is None and present >= {*where.packs}:
+                    found[revision.id] = where
+                    break
     return found
-
-
-def those_with_data(store: ObjectStore, refs: RefStore, commits: Collection[ObjectId]) -> set[ObjectId]:
-    """Return those of some commits whose data are where refs lead to."""
-    if not commits:
-        return set()
-    graph = CountingGraph(store.apart())
-    behind = graph.walk(graph.tips(named.record for named in named_commits(refs)))
-    return {one.id for one in behind if one.id in commits and has_data(store, one)}

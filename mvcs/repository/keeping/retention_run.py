@@ -1,4 +1,4 @@
-"""Retention applied: commits that stay are stored without what goes, drops are recorded, and refs move.
+"""Retention applied: commits that stay are stored without what goes, then the drops are written.
 
 It also makes room where a store has a quota.
 """
@@ -11,30 +11,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-from mvcs.compaction import Anew, NothingGainedError, StoredAnew, StoringAnew, chosen_of
+from mvcs.compaction import Repack, Repacked, Terms, chosen_of
 from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.delta import CodeCoder
 from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.history import Revision
-from mvcs.local import Journal
 from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId, short_id
-from mvcs.refs import now_microseconds
+from mvcs.refs import Moved, now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
 from mvcs.repository.keeping.journaled_work import (
+    JournaledPacks,
     frees,
-    give_up_broken_off,
     is_sole_writer,
     pack_bytes,
-    run_journaled,
     stages,
+    without_lost,
 )
-from mvcs.repository.keeping.retained import Retained, planned, with_data
+from mvcs.repository.keeping.retained import Retained, data_there, planned
 from mvcs.repository.restore_budget import configured_limits
 from mvcs.repository.session import Session
 from mvcs.retention import (
-    DataDrop,
-    DataDrops,
     Layer,
     Plan,
     Ruling,
@@ -42,14 +39,12 @@ from mvcs.retention import (
     drop_layers,
     dropped_before,
     layer_bytes,
-    record_drops,
-    record_there,
     try_drop_old_layers,
 )
-from mvcs.store import VALUE_FOLDER, LocalBackend, ObjectStore, Overlay, pack_path
+from mvcs.store import DROPPED_DATA, DataDrop, LocalBackend, ObjectStore, Overlay, Placement, has_upgrade
 from mvcs.upkeep import collect_garbage, remove_leftovers
 
-NOTHING = StoredAnew()
+NOTHING = Repacked()
 _GAINS_NOTHING = (
     "nothing is changed: without these data the other commits take as much room; --force drops them anyway"
 )
@@ -57,23 +52,23 @@ _STAYED = "rules or pins changed meanwhile, so every exact layer stayed: run it 
 
 
 @dataclass
-class LettingGo:
+class RetentionRun:
     """One application of the rules of a store.
 
     Attributes:
         kept: the store.
         plan: what becomes of each commit.
-        there: commits that count as dropped, have all of their data and keep them, as packs end them that do.
+        there: where the data lie of commits whose drops are taken back: something keeps them by now.
         force: drop data also where that frees nothing.
     """
 
     kept: Retained
     plan: Plan
-    there: Mapping[ObjectId, Revision] = field(default_factory=dict)
+    there: Mapping[ObjectId, Placement] = field(default_factory=dict)
     force: bool = False
 
     @classmethod
-    def begin(cls, kept: Retained, *, force: bool) -> "LettingGo":
+    def begin(cls, kept: Retained, *, force: bool) -> "RetentionRun":
         """Judge all commits.
 
         Raises:
@@ -81,21 +76,13 @@ class LettingGo:
             MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
         """
         plan = kept.plan(Ruling.of(kept.store.backend))
-        for error in plan.dropped.damaged:
-            raise error
         if not force:
             plan.refuse_everything()
-        return cls(kept, plan, with_data(kept.store, plan.dropped_and_kept()), force)
+        return cls(kept, plan, data_there(kept.store, plan.dropped_and_kept()), force)
 
     @property
-    def _unkept(self) -> list[Revision]:
+    def _going(self) -> list[Revision]:
         return self.plan.going(Layer.DATA)
-
-    @property
-    def _without(self) -> frozenset[ObjectId]:
-        """Return the commits on whose data nothing may lean: those that went before are among them."""
-        before = self.plan.dropped.found.keys() & self.plan.surveyed.revisions.keys()
-        return frozenset(before).difference(self.there).union(revision.id for revision in self._unkept)
 
     @property
     def _layers(self) -> list[Revision]:
@@ -104,36 +91,46 @@ class LettingGo:
         So it is with commits whose data went before, where the layers outlived a process that was stopped.
         """
         plan = self.plan
-        bare = self._without - plan.ruling.pins.keys()
-        without = (one for key, one in plan.surveyed.revisions.items() if key in bare)
-        return list({one.id: one for one in (*plan.going(Layer.EXACT), *without)}.values())
+        bare = plan.dropped.keys() - self.there.keys() - plan.ruling.pins.keys()
+        without = (plan.surveyed.revisions[key] for key in bare)
+        return list({one.id: one for one in (*plan.going(Layer.EXACT), *self._going, *without)}.values())
 
     def execute(self) -> RetentionApplied:
-        """Let go what the rules do not keep.
+        """Drop what the rules do not keep.
 
         Raises:
             ConflictError: rules or pins changed meanwhile; nothing went.
             StorageError: the store could not be written.
         """
-        session, backend = self.kept.session, self.kept.store.backend
-        before, known = pack_bytes(backend), backend.sizes(VALUE_FOLDER)
-        try:
-            found = NOTHING
-            if self._without or self.there:
-                found = run_journaled(session.place, self._journaled, self._record)
-        except NothingGainedError as nothing:
-            for path in map(pack_path, nothing.found.packs):
-                if path not in known and is_sole_writer(session):  # others may have written the same
-                    backend.delete(path)
-            return self._report(nothing.found, 0, before, executed=False)
-        record_there(backend, self.there)
+        backend = self.kept.store.backend
+        before, found, executed = pack_bytes(backend), NOTHING, True
+        if self._has_to_repack:
+            found, executed = without_lost(self._attempt)
+        if not executed:
+            return self._report(found, 0, before, executed=False)
         layers: int | None = layer_bytes(backend, self._layers)
         if not drop_layers(backend, self._layers, self.plan.ruling, self._layers_kept_now):
             layers = None
-        if self.kept.remote is None:
-            session.graph.replace(found.revisions)
-            session.forget_dropped()
         return self._report(found, layers, before, executed=True)
+
+    @property
+    def _has_to_repack(self) -> bool:
+        return bool(self.plan.dropped or self.there or self._going)
+
+    def _attempt(self, lost: frozenset[str]) -> tuple[Repacked, bool]:
+        """Store again what has to be; tell whether that was worth it, and published."""
+        kept, author = self.kept, self.kept.session.author
+        store, place = kept.store.apart(), kept.session.place if kept.remote is None else None
+        with JournaledPacks(place, kept.refs, store.manifests, author) as packs:
+            found = self._work(store, packs.announce, lost=lost).run()
+            worth = self.force or self.there or frees(found) or layer_bytes(store.backend, self._layers)
+            if self._going and not worth:
+                return found, False
+            self._refuse_kept_meanwhile()
+            if found.moves:
+                # What commits need that stay is written before what they needed is dropped.
+                packs.publish(sorted(found.moves, key=lambda move: move.now.dropped is not None))
+            return found, True
 
     def _layers_kept_now(self) -> set[ObjectId]:
         """Return the commits that keep their exact layers by the branches, tags and HEAD of now."""
@@ -144,36 +141,23 @@ class LettingGo:
 
     def rehearse(self) -> RetentionApplied:
         """Do all of it in a folder of its own, and keep nothing."""
-        found = NOTHING
-        if self._without or self.there:
+        found, real = NOTHING, self.kept.store.backend
+        if self._has_to_repack:
             with scratch_folder(self.kept.session.place.local) as folder:
-                backend = Overlay(self.kept.store.backend, LocalBackend(folder))
+                store = ObjectStore(Overlay(real, LocalBackend(folder)), self.kept.store.memory)
                 salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
-                work = self._work(ObjectStore(backend, self.kept.store.memory), None, salts)
-                found = work.run(lambda: None, publish=False)
-        real = self.kept.store.backend
+                found = self._work(store, None, salts).run()
         return self._report(found, layer_bytes(real, self._layers), pack_bytes(real), executed=False)
 
-    def _journaled(self, journal: Journal, lost: frozenset[str]) -> StoringAnew:
-        return self._work(self.kept.store.apart(), journal, lost=lost)
-
-    def _record(self) -> None:
-        """Record what goes, before the first ref moves to what is left of it."""
-        backend, ruling = self.kept.store.backend, self.plan.ruling
-        if Ruling.of(backend) != ruling:
+    def _refuse_kept_meanwhile(self) -> None:
+        """Look at rules, pins, branches, tags and HEADs again: what was about to go may be kept by now."""
+        if Ruling.of(self.kept.store.backend) != self.plan.ruling:
             raise ConflictError(
                 "rules or pins changed while commits were rewritten; nothing was dropped",
                 hint="run it again: it goes by what is in force now",
             )
-        self._refuse_kept_meanwhile()
-        time = now_microseconds()
-        drops = (DataDrop(revision.id, time, ruling.number) for revision in self._unkept)
-        record_drops(backend, drops, self.kept.session.author)
-
-    def _refuse_kept_meanwhile(self) -> None:
-        """Look at branches, tags and HEADs again, which may have come to keep what was about to go."""
         going = {revision.id for revision in self.kept.plan(self.plan.ruling).going(Layer.DATA)}
-        kept = [short_id(revision.id) for revision in self._unkept if revision.id not in going]
+        kept = [short_id(revision.id) for revision in self._going if revision.id not in going]
         if kept:
             raise ConflictError(
                 f"something keeps commit {kept[0]} since commits are being rewritten; nothing was dropped",
@@ -183,28 +167,26 @@ class LettingGo:
     def _work(
         self,
         store: ObjectStore,
-        journal: Journal | None,
+        announce: Callable[[str], None] | None,
         salts: Callable[[int], bytes] = secrets.token_bytes,
         *,
         lost: frozenset[str] = frozenset(),
-    ) -> StoringAnew:
-        session, remote = self.kept.session, self.kept.remote
-        config = session.place.config
-        limits = configured_limits(config, lambda: None)  # no commit has to become quicker
-        coder = cast("CodeCoder", config.get("delta.coder"))
-        announce = None
-        if journal is not None:
-            announce = journal.pack if remote is None else lambda path: journal.copies(remote, [path])
-        anew = Anew(
-            limits, chosen_of(frozenset()), self._without, coder, salts=salts, lost=lost, back=self.there
+    ) -> Repack:
+        kept, session = self.kept, self.kept.session
+        drop = DataDrop(now_microseconds(), self.plan.ruling.number)
+        terms = Terms(
+            configured_limits(session.place.config, lambda: None),
+            chosen_of(frozenset()),  # no commit has to become quicker
+            drops={revision.id: drop for revision in self._going},
+            back={key: where for key, where in self.there.items() if lost.isdisjoint(where.packs)},
+            coder=cast("CodeCoder", session.place.config.get("delta.coder")),
+            lost=lost,
+            salts=salts,
         )
-        worth = None if self.force or self.there or layer_bytes(store.backend, self._layers) else frees
-        return StoringAnew(
-            store, self.kept.refs, anew, session.author, session.progress, announce=announce, worth=worth
-        )
+        return Repack(store, kept.source, terms, session.progress, announce=announce)
 
     def _report(
-        self, found: StoredAnew, layers: int | None, before: tuple[int, int], *, executed: bool
+        self, found: Repacked, layers: int | None, before: tuple[int, int], *, executed: bool
     ) -> RetentionApplied:
         """Say what went; None for layers that stayed, since rules or pins changed meanwhile."""
         commits = list(planned(self.plan, self.there, self._branch))
@@ -228,7 +210,7 @@ class LettingGo:
                 *([_STAYED] if layers is None else []),
                 *(
                     [_GAINS_NOTHING]
-                    if self._unkept and not self.force and not frees(found) and not layers
+                    if self._going and not self.force and not frees(found) and not layers
                     else []
                 ),
                 *([told] if executed and self.kept.remote is None and told is not None else []),
@@ -256,9 +238,9 @@ class LettingGo:
         for author, count in authors.most_common():
             yield f"{author} made {count} of the commits whose data go"
         if self.kept.remote is not None and data:
-            gone = DataDrops.of(session.place.backend)
             names = [ObjectId(bytes.fromhex(name)) for name in data]
-            here = sum(session.graph.stored(name) is not None and gone.get(name) is None for name in names)
+            stored = [name for name in names if session.graph.stored(name) is not None]
+            here = len(stored) - len(session.store.manifests.dropped(stored))
             yield (
                 f"whoever fetches from '{self.kept.remote}' gets {len(data)} commits without their data; "
                 f"this clone has {here} of them whole"
@@ -269,9 +251,8 @@ class LettingGo:
 class MadeRoom:
     """Makes room for what is to be written; what cannot be done is told, and hinders nothing.
 
-    What killed commands and a compaction of this clone left that was broken off goes at once, and so do exact
-    layers that no rule keeps. Of the rest others may know: it is condemned first, and goes a day later at the
-    earliest, as with `gc`.
+    What killed commands of this clone left goes at once, and so do exact layers that no rule keeps. Of the
+    rest others may know: it is condemned first, and goes a day later at the earliest, as with `gc`.
 
     Attributes:
         session: the repository.
@@ -290,7 +271,7 @@ class MadeRoom:
         return not self.session.quota.is_near(self.more)
 
     def make(self) -> None:
-        """Let go what may go until it fits, the cheapest first."""
+        """Delete what may go until it fits, the cheapest first."""
         for step in (self._leftovers, self._exact_layers, self._collect, self._apply_rules):
             self._attempt(step)
             if self.suffices:
@@ -304,7 +285,6 @@ class MadeRoom:
 
     def _leftovers(self) -> None:
         remove_leftovers(self.session.place)
-        give_up_broken_off(self.session.place)
 
     def _exact_layers(self) -> None:
         session = self.session
@@ -314,15 +294,34 @@ class MadeRoom:
             raise problem
 
     def _apply_rules(self) -> None:
-        """Drop what no rule keeps. What stays is stored anew for that, which takes room for a while."""
+        """Drop what no rule keeps. What stays is stored again for that, which takes room for a while."""
         own = Retained.of(self.session, None)
         if Ruling.of(own.store.backend).of_layer(Layer.DATA):
-            LettingGo.begin(own, force=False).execute()
+            RetentionRun.begin(own, force=False).execute()
             self._collect()
 
     def _collect(self) -> None:
         """Delete what has waited, and condemn what is old enough."""
         session, wait = self.session, WAIT_DAYS * DAY_SECONDS
+        take_back_drops(Retained.of(session, None))
         grace = GRACE_DAYS * DAY_SECONDS
         report = collect_garbage(session.place, grace, wait=wait, execute=True, author=session.author)
         self.waiting = sum(item.bytes for item in (*report.condemned, *report.waiting))
+
+
+def take_back_drops(kept: Retained) -> None:
+    """Take drops back of commits that something keeps by now and whose data are there, before these go.
+
+    Raises:
+        MvcsError: something cannot be read, or a rule cannot be applied, so that nobody can tell.
+    """
+    backend, manifests = kept.store.backend, kept.store.manifests
+    if not has_upgrade(backend, DROPPED_DATA):
+        return
+
+    def attempt(lost: frozenset[str]) -> None:
+        there = data_there(kept.store, kept.plan(Ruling.of(backend)).dropped_and_kept(), lost)
+        moves = [Moved(commit, where, manifests.placement(commit)) for commit, where in there.items()]
+        kept.refs.duties.move(manifests, moves, kept.session.author)
+
+    without_lost(attempt)

@@ -13,7 +13,7 @@ from mvcs.repository.quota import NoRoomError, taken_by
 
 if TYPE_CHECKING:
     from mvcs.refs import RefRecord
-    from mvcs.repository.keeping.letting_go import MadeRoom
+    from mvcs.repository.keeping.retention_run import MadeRoom
     from mvcs.repository.session import Session
     from mvcs.restore import Reading
 
@@ -63,7 +63,7 @@ class Roomy(Verbs):
         return 0
 
     def _made_room(self, more: int) -> "MadeRoom":
-        from mvcs.repository.keeping.letting_go import MadeRoom
+        from mvcs.repository.keeping.retention_run import MadeRoom
 
         made = MadeRoom(self._session, more)
         made.make()

@@ -73,7 +73,7 @@ class Maintaining(Verbs):
     def apply_retention(
         self, *, remote: str | None = None, dry_run: bool = False, force: bool = False
     ) -> "RetentionApplied":
-        """Let go what no rule keeps: data, and exact layers where rules are about them.
+        """Drop what no rule keeps: data, and exact layers where rules are about them.
 
         Commits, trees and metrics stay. Commits that stay are stored without what goes first; the bytes are
         free once `gc` has deleted the packs that nothing needs any more.
@@ -88,14 +88,14 @@ class Maintaining(Verbs):
             CorruptionError: something cannot be read, so that nobody can tell what is to be kept.
             NotFoundError: nobody recorded the metric of a rule.
         """
-        from mvcs.repository.keeping.letting_go import LettingGo
         from mvcs.repository.keeping.retained import Retained
+        from mvcs.repository.keeping.retention_run import RetentionRun
         from mvcs.upkeep import remove_leftovers
 
         if not dry_run:
             remove_leftovers(self._session.place)
-        going = LettingGo.begin(Retained.of(self._session, remote), force=force)
-        return going.rehearse() if dry_run else going.execute()
+        run = RetentionRun.begin(Retained.of(self._session, remote), force=force)
+        return run.rehearse() if dry_run else run.execute()
 
     def pin(self, rev: str, reason: str = "", remote: str | None = None) -> "RetentionShown":
         """Keep a commit with both layers, whatever the rules say.
@@ -148,11 +148,11 @@ class Maintaining(Verbs):
         share: float | None = None,
         beside: int | None = None,
     ) -> "CompactReport":
-        """Store commits anew under limits of what restoring them reads; no id changes.
+        """Store commits again under limits of what restoring them reads; no id changes.
 
-        What is encoded anew is decoded and compared before a branch or tag leads to it. Others may commit
-        meanwhile. Old packs stay until `gc` finds that nothing needs them. After an error or a kill the same
-        call goes on behind what was verified; two weeks later, or under other limits, it starts over.
+        What is encoded again is decoded and compared before any commit is read from it. Others may commit
+        meanwhile. Old packs stay until `gc` finds that nothing needs them. After an error or a kill the next
+        call finds the commits done that were verified, and continues behind them.
 
         Args:
             commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
@@ -164,17 +164,17 @@ class Maintaining(Verbs):
             budget: a limit in a text, such as "4x" or "2s", or both with a comma.
             for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
             dry_run: keep nothing of it, and tell what it takes.
-            share: rest in between, so that this process takes this share of one processor, such as 0.01,
-                until refs move; None to do it at once.
+            share: rest in between, so that this process takes this share of one processor, such as 0.01;
+                None to do it at once.
             beside: the number of a process with whose end this one ends too, where it rests.
 
         Raises:
             NotFoundError: `commits` names none, or something that commits need is gone.
             UsageError: limits are none, or were given twice.
-            CorruptionError: something that they need is damaged; no branch was moved.
+            CorruptionError: something that they need is damaged; commits that were done before stay so.
             ConflictError: another compaction of this clone is at work, or the process `beside` has ended.
-            StorageError: the store cannot be written, or what is stored anew in between could take the room
-                of commits under `store.max_bytes`; nothing of it is left.
+            StorageError: the store cannot be written, or what is stored again in between could take the room
+                of commits under `store.max_bytes`; of the commit at work nothing is left.
         """
         from mvcs.processes import Process
         from mvcs.repository.keeping.beside_others import BesideOthers, Pace
@@ -214,10 +214,14 @@ class Maintaining(Verbs):
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
             NotFoundError: there is no such remote.
         """
+        from mvcs.repository.keeping.retained import Retained
+        from mvcs.repository.keeping.retention_run import take_back_drops
         from mvcs.upkeep import collect_garbage, remembered_history, remove_leftovers
 
         place = self._session.place if remote is None else store_of(self._session, remote)
         wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
+        if execute:
+            take_back_drops(Retained.of(self._session, remote))
         with remembered_history(self._session.place.local) as known:
             report = collect_garbage(
                 place,

@@ -1,4 +1,4 @@
-"""Histories stored anew: what they restore stays, what they lean on moves, refs follow."""
+"""Histories stored again: what they restore stays, and where it lies changes."""
 
 from pathlib import Path
 
@@ -7,12 +7,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects import ObjectId
-from mvcs.retention import DataDrop, Keeps, Layer, Rule, record_drops, set_rules
-from mvcs.store import MOVED_BASES, has_upgrade, read_footer
 from tests.compaction.histories import (
     History,
-    anew,
     check,
     collect,
     compact,
@@ -20,7 +16,9 @@ from tests.compaction.histories import (
     grow,
     made,
     note,
-    storing,
+    packs_of,
+    repack,
+    repacking,
 )
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
@@ -35,35 +33,34 @@ BOTH = pytest.mark.parametrize(
 def test_chains_become_shorter_and_nothing_else_changes(tmp_path: Path, *, bounded: bool) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=bounded)
     assert depths(history) == list(range(COMMITS))[::-1]
-    found = anew(history, depth=2)
-    assert found.moved == ("main",)
+    assert repack(history, depth=2).moves
     assert depths(history) == ([2, 1, 0, 2, 2, 1, 2, 1, 0] if bounded else [2, 1, 0] * 3)
     check(history)
     assert collect(history) > 0
     check(history)
-    assert not anew(history, depth=2).packs, "a second run finds nothing to do"
+    assert not repack(history, depth=2).packs, "a second run finds nothing to do"
 
 
 @BOTH
-def test_older_commits_hang_from_the_newest(tmp_path: Path, *, bounded: bool) -> None:
+def test_older_commits_of_an_archive_are_near_the_newest(tmp_path: Path, *, bounded: bool) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=bounded)
-    anew(history, hangs=True)
+    repack(history, for_archive=True)
     assert depths(history) == list(range(COMMITS))
     check(history)
     assert collect(history) > 0
     check(history)
-    assert not anew(history, hangs=True).packs, "a second run finds nothing to do"
+    assert not repack(history, for_archive=True).packs, "a second run finds nothing to do"
     grow(history, COMMITS, bounded=bounded)
     assert depths(history)[:3] == [1, 0, 1]
     check(history)
 
 
 @BOTH
-def test_a_history_that_hangs_is_turned_round_again(tmp_path: Path, *, bounded: bool) -> None:
+def test_an_archive_is_turned_round_again(tmp_path: Path, *, bounded: bool) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=bounded)
-    anew(history, hangs=True)
+    repack(history, for_archive=True)
     collect(history)
-    anew(history, depth=0)
+    repack(history, depth=0)
     collect(history)
     assert depths(history) == [0] * COMMITS
     check(history)
@@ -72,15 +69,15 @@ def test_a_history_that_hangs_is_turned_round_again(tmp_path: Path, *, bounded: 
 def test_only_chosen_commits_keep_to_the_limits(tmp_path: Path) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=True)
     ids = list(history.contents)
-    anew(history, depth=0, chosen=ids[3:5])
+    repack(history, depth=0, chosen=ids[3:5])
     assert depths(history) == [4, 3, 2, 1, 0, 0, 2, 1, 0]
     check(history)
 
 
-def test_an_older_part_hangs_and_later_commits_go_on_behind_it(tmp_path: Path) -> None:
+def test_an_older_part_is_an_archive_and_later_commits_are_near_its_newest(tmp_path: Path) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=True)
     ids = list(history.contents)
-    anew(history, hangs=True, chosen=ids[:5])
+    repack(history, for_archive=True, chosen=ids[:5])
     assert depths(history) == [4, 3, 2, 1, 0, 1, 2, 3, 4]
     collect(history)
     check(history)
@@ -92,8 +89,8 @@ def test_branches_tags_and_merged_histories_follow(tmp_path: Path) -> None:
         repo.create_branch("side", "HEAD~4")
         repo.create_tag("kept", "HEAD~2")
     grow(history, 20, bounded=True, branch="side")
-    for hangs, depth in ((False, 1), (True, 64), (False, 3)):
-        assert set(anew(history, depth, hangs=hangs).moved) == {"main", "side", "kept"}
+    for for_archive, depth in ((False, 1), (True, 64), (False, 3)):
+        assert repack(history, depth, for_archive=for_archive).moves
         collect(history)
         check(history)
     with Repository.open(history.folder) as repo:
@@ -104,20 +101,18 @@ def test_head_without_a_branch_finds_its_commit(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 5, bounded=True)
     with Repository.open(history.folder) as repo:
         repo._session.set_head(repo.resolve("HEAD~2").id)
-    anew(history, depth=1)
+    repack(history, depth=1)
     collect(history)
     check(history)
 
 
-def test_what_leans_on_commits_that_go_is_stored_without_them(tmp_path: Path) -> None:
+def test_what_needs_dropped_commits_is_stored_without_them(tmp_path: Path) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=True)
     ids = list(history.contents)
     gone = frozenset([*ids[1:4], ids[6]])
-    anew(history, without=list(gone), chosen=[])
     with Repository.open(history.folder) as repo:
-        backend = repo._session.place.backend
-        record_drops(backend, [DataDrop(ObjectId(bytes.fromhex(commit)), 0) for commit in gone], "")
-        set_rules(backend, Layer.DATA, (Rule(Layer.DATA, Keeps.LAST, (1,)),), 0, "")
+        repo.set_retention(last=1, force=True)  # else a collector takes the drops back
+    repack(history, dropped=list(gone), chosen=[])
     assert collect(history) > 0
     check(history, without=gone)
     with Repository.open(history.folder) as repo:
@@ -126,27 +121,15 @@ def test_what_leans_on_commits_that_go_is_stored_without_them(tmp_path: Path) ->
             content(repo, ids[2])
 
 
-def test_the_upgrade_comes_first(tmp_path: Path) -> None:
-    history = made(tmp_path / "work", 4, bounded=True)
-    with Repository.open(history.folder) as repo:
-        backend = repo._session.place.backend
-        assert not has_upgrade(backend, MOVED_BASES)
-        with Disk(history.folder, allowed=1), pytest.raises(Stopped):
-            storing(repo, 1).run(lambda: None)
-    anew(history, depth=1)
-    with Repository.open(history.folder) as repo:
-        assert has_upgrade(repo._session.place.backend, MOVED_BASES)
-
-
-@pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_run_may_stop_anywhere_and_is_ended_by_the_next(tmp_path: Path, *, hangs: bool) -> None:
+@pytest.mark.parametrize("for_archive", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_run_may_stop_anywhere_and_is_ended_by_the_next(tmp_path: Path, *, for_archive: bool) -> None:
     history = made(tmp_path / "work", 5, bounded=True, rows=8)
     stopped = 0
     while True:
         with Repository.open(history.folder) as repo:
             try:
                 with Disk(history.folder, allowed=stopped) as disk:
-                    storing(repo, 1, hangs=hangs).run(lambda: None)
+                    repacking(repo, 1, for_archive=for_archive).run()
             except Stopped:
                 assert disk.refused
             else:
@@ -159,24 +142,26 @@ def test_a_run_may_stop_anywhere_and_is_ended_by_the_next(tmp_path: Path, *, han
     assert stopped > 5
     collect(history)
     check(history)
-    assert max(depths(history)) <= (4 if hangs else 1)
+    assert max(depths(history)) <= (4 if for_archive else 1)
 
 
-def test_a_commit_meanwhile_is_followed(tmp_path: Path) -> None:
+def test_a_commit_meanwhile_is_stored_as_well(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 5, bounded=True)
-
-    def commit() -> None:
-        grow(history, 7, bounded=True)
-
     with Repository.open(history.folder) as repo:
-        found = storing(repo, 1).run(commit)
-    assert found.moved == ("main",)
+        work, due = repacking(repo, 1), [7]
+
+        def rest() -> None:
+            if due and work.moves:
+                grow(history, due.pop(), bounded=True)
+
+        work.rest = rest
+        work.run()
     collect(history)
     check(history)
     assert depths(history) == [1, 1, 0, 1, 1, 0]
 
 
-def test_a_commit_that_meets_a_moved_branch_lost_nothing(tmp_path: Path) -> None:
+def test_a_commit_whose_parent_moved_meanwhile_lost_nothing(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 5, bounded=True)
     with Repository.open(history.folder) as writer:
         refs = writer._session.refs
@@ -184,7 +169,7 @@ def test_a_commit_that_meets_a_moved_branch_lost_nothing(tmp_path: Path) -> None
 
         def late(*arguments: object) -> object:
             refs.update = create  # type: ignore[method-assign]
-            anew(history, depth=1)
+            repack(history, depth=1)
             return create(*arguments)  # type: ignore[arg-type]
 
         refs.update = late  # type: ignore[assignment, method-assign]
@@ -195,18 +180,14 @@ def test_a_commit_that_meets_a_moved_branch_lost_nothing(tmp_path: Path) -> None
     check(history)
 
 
-def test_a_process_that_goes_on_leans_on_what_moved(tmp_path: Path) -> None:
+def test_a_process_that_goes_on_needs_what_moved_alone(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 5, bounded=True)
     with Repository.open(history.folder) as writer:
         note(history, writer, writer.commit(state(7), step=7, step_size=0.5).id)
-        old = {path.name for path in (history.folder / ".mvcs/packs").rglob("*.pack")}
-        anew(history, depth=0)
-        made_here = writer.commit(state(8), step=8, step_size=0.5)
-        note(history, writer, made_here.id)
-        pack = writer._session.graph.load(ObjectId(bytes.fromhex(made_here.id)), None).written.pack
-        needed = read_footer(writer._session.place.backend, pack).needed
-        assert needed
-        assert not {f"{name}.pack" for name in needed} & old
+        old = {path.stem for path in (history.folder / ".mvcs/packs").rglob("*.pack")}
+        repack(history, depth=0)
+        note(history, writer, writer.commit(state(8), step=8, step_size=0.5).id)
+        assert not packs_of(history) & old
     collect(history)
     check(history)
 
@@ -214,36 +195,37 @@ def test_a_process_that_goes_on_leans_on_what_moved(tmp_path: Path) -> None:
 def test_of_two_at_once_each_leaves_a_whole_history(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 6, bounded=True)
     with Repository.open(history.folder) as repo:
-        found = storing(repo, 2).run(lambda: _done(anew(history, hangs=True)))
-    assert not found.moved, "the other one was first"
+        work, due = repacking(repo, 2), [True]
+
+        def rest() -> None:
+            if due:
+                due.clear()
+                repack(history, for_archive=True)
+
+        work.rest = rest
+        work.run()
     collect(history)
     check(history)
 
 
-def test_damage_moves_no_ref(tmp_path: Path) -> None:
+def test_a_commit_stays_where_it_is_when_it_is_damaged(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 5, bounded=True)
-    with Repository.open(history.folder) as repo:
-        pack = repo._session.resolver.resolve("HEAD~3").written.pack
-        [path] = history.folder.rglob(f"{pack}.pack")
-        data = bytearray(path.read_bytes())
-        data[200] ^= 1
-        path.chmod(0o644)
-        path.write_bytes(data)
-        before = repo._session.refs.newest_number("heads", "main")
-        with pytest.raises(CorruptionError):
-            storing(repo, 0).run(lambda: None)
-        assert repo._session.refs.newest_number("heads", "main") == before
-
-
-def _done(_: object) -> None:
-    """Forget an answer."""
+    damaged = packs_of(history, "HEAD~3") - packs_of(history, "HEAD~4")
+    [path] = (path for path in history.folder.rglob("*.pack") if path.stem in damaged)
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    with Repository.open(history.folder) as repo, pytest.raises(CorruptionError):
+        repacking(repo, 0).run()
+    assert path.stem in packs_of(history, "HEAD~3")
 
 
 def test_a_branch_that_another_writer_just_begins_is_passed_over(tmp_path: Path) -> None:
     history = made(tmp_path / "work", 4, bounded=False)
     begun = tmp_path / "work/.mvcs/refs/heads/begun"
     begun.mkdir()
-    assert anew(history, depth=1).moved == ("main",)
+    assert repack(history, depth=1).moves
     assert list(begun.iterdir()) == []
     check(history)
 
@@ -251,9 +233,9 @@ def test_a_branch_that_another_writer_just_begins_is_passed_over(tmp_path: Path)
 SHARED = [("bc", "ax"), ("cd", "ay"), ("bc", "cd"), ("ab", "ab")]  # what the two tensors of each commit are
 
 
-@pytest.mark.parametrize("hangs", [False, True], ids=["shorter", "hanging"])
+@pytest.mark.parametrize("for_archive", [False, True], ids=["shorter", "archive"])
 @pytest.mark.parametrize("seed", range(4))
-def test_commits_that_share_some_tensors_of_others_alone(tmp_path: Path, seed: int, *, hangs: bool) -> None:
+def test_commits_that_share_some_tensors_of_others_alone(tmp_path: Path, seed: int, *, for_archive: bool) -> None:
     """What is near another tensor of such a commit is not there for those that need the rest of it alone."""
     drawn = np.random.default_rng(seed)
     start = drawn.standard_normal((24, 24)).astype(np.float32)
@@ -267,9 +249,9 @@ def test_commits_that_share_some_tensors_of_others_alone(tmp_path: Path, seed: i
         for step, row in enumerate(SHARED):
             state = {str(place): tensors[name] for place, name in enumerate(row)}
             note(history, repo, repo.commit({"model": state}, step=step).id)
-    compact(history, 1, hangs=hangs)
+    compact(history, 1, for_archive=for_archive)
     check(history)
     collect(history)
     check(history)
-    compact(history, 0, hangs=not hangs)
+    compact(history, 0, for_archive=not for_archive)
     check(history)
