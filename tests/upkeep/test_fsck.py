@@ -146,7 +146,7 @@ def test_whoever_writes_on_a_branch_that_was_set_back_loses_nothing(work: Path) 
         assert content(repo, beside) == leaves(state(8))
         with pytest.raises(CorruptionError):
             repo._session.refs.update(
-                HEADS, "main", repo._session.branch_record("main"), RefChange(None, None, "Ada", "test")
+                HEADS, "main", repo._session.branch_record("main"), RefChange(None, "Ada", "test")
             )
     gone.write_bytes(kept)
     with Repository.open(work) as repo:
@@ -223,7 +223,7 @@ def test_a_ref_that_leads_out_of_its_row_by_hand_is_no_push(work: Path) -> None:
     with Repository.open(work) as repo:
         refs = repo._session.refs
         before = refs.newest(REMOTES, "origin/main")
-        change = RefChange(ObjectId(before.target), before.pack, "Ada", "fetch")
+        change = RefChange(ObjectId(before.target), "Ada", "fetch")
         refs.update(REMOTES, "origin/main", before, change)
     assert problems(work) == {}
 

@@ -11,6 +11,7 @@ from mvcs import Repository
 from mvcs.errors import NotFoundError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.packs.footer import Footer
+from mvcs.upkeep.repairing.repair_commits import MOVED
 from tests.remotes.forging import forge_tip
 from tests.repository.states import content, copied, own_packs, state
 
@@ -108,7 +109,7 @@ def test_what_was_stored_anew_comes_from_where_it_was_not(
         assert done.ok
         assert (done.losses, done.commits) == ([], COMMITS)
         assert (plan.mended, plan.problems) == (done.mended, done.problems)
-        assert any("where commits are rewritten" in one.how for one in done.mended)
+        assert any("out of other packs" in one.how for one in done.mended)
         assert not any(path.exists() for path in lost)
     with Repository.open(folder / "work") as repo:
         assert restored(repo) == before
@@ -121,7 +122,7 @@ def test_what_was_stored_anew_comes_from_where_it_was_not(
 
 
 def test_a_backup_that_was_stored_anew_mends_what_was_not(backed_up: Path, tmp_path: Path) -> None:
-    """Nothing here was ended anew before: the upgrade comes along."""
+    """What is whole here stays where it lies."""
     copied(backed_up, tmp_path)
     with Repository.open(tmp_path / "work") as repo:
         before = restored(repo)
@@ -133,8 +134,8 @@ def test_a_backup_that_was_stored_anew_mends_what_was_not(backed_up: Path, tmp_p
     with Repository.open(tmp_path / "work") as repo:
         report = repo.repair()
         assert report.ok
-        # What the footers that came say of older commits is not followed: these are whole here.
-        assert {one.how for one in report.mended} == {"copied from 'far', where commits are rewritten"}
+        how = {"packs": "copied from 'far', out of other packs", "manifests": MOVED}
+        assert {one.path.partition("/")[0]: one.how for one in report.mended} == how
         assert restored(repo) == before
         assert repo.fsck().ok
 

@@ -371,13 +371,8 @@ class PackCheck:
     def _values_cause(self, tensor: ObjectId, pack: str) -> Cause | None:
         """Return why the values cannot be restored that an entry of an exact layer is near."""
         found = self.store.leant_on(tensor, pack)
-        while found is not None:
-            causes = (self._unreadable.get(half(chunk)) for chunk in found.chunk_ids())
-            cause = next((cause for cause in causes if cause), None)
-            if cause is not None:
-                return cause
-            found = found.source
-        return None
+        causes = (self._unreadable.get(half(chunk)) for chunk in _behind(found))
+        return next((cause for cause in causes if cause), None)
 
     def _spread(self, links: Sequence[Located]) -> None:
         """Go by footers through packs that were not read: what is near something unreadable is so, too."""
@@ -414,7 +409,7 @@ class PackCheck:
             return  # what was made so is told of with its commit: the pack is as it was written
         due: list[QuantizedTensor] = []
         for tensor in _quantized(tree):
-            if tensor.id in self._compared:
+            if tensor.id in self._compared or self._is_known_lost(tensor):
                 continue
             self._compared.add(tensor.id)
             size = element_count(tensor.shape) * tensor.dtype.itemsize
@@ -447,15 +442,15 @@ class PackCheck:
 
     def _is_there(self, tensor: QuantizedTensor) -> bool:
         """Tell whether every chunk behind a tensor can be read."""
-        found: QuantizedTensor | None = tensor
         try:
-            while found is not None:
-                for chunk in found.chunk_ids():
-                    self.store.read(Kind.CHUNK, chunk)
-                found = found.source
+            for chunk in _behind(tensor):
+                self.store.read(Kind.CHUNK, chunk)
         except UNREADABLE_ERRORS:
             return False
         return True
+
+    def _is_known_lost(self, tensor: QuantizedTensor) -> bool:
+        return any(half(chunk) in self._unreadable for chunk in _behind(tensor))
 
     def _other_values(self, tensor: QuantizedTensor, index: int) -> None:
         """Restore one chunk; only where values differ are chunks hashed, since one may be damaged."""
@@ -516,6 +511,13 @@ class PackCheck:
 
 def _shortened(identifiers: Iterable[ObjectId]) -> str:
     return some_of([short_id(identifier) for identifier in identifiers], _NAMED)
+
+
+def _behind(tensor: QuantizedTensor | None) -> Iterator[ObjectId]:
+    """Yield every chunk that restoring a tensor needs."""
+    while tensor is not None:
+        yield from tensor.chunk_ids()
+        tensor = tensor.source
 
 
 def _quantized(tree: Tree) -> Iterator[QuantizedTensor]:
