@@ -17,7 +17,6 @@ from mvcs.objects import ObjectId, as_id, to_hex
 
 Rows = list[tuple[object, ...]]
 
-_PREFIX = re.compile(r"[0-9a-f]{1,64}")
 _QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 _ALLOWED = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}

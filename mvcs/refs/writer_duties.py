@@ -239,7 +239,11 @@ class WriterDuties:
             raise GoingError(lost)
 
     def _is_there(self, name: str) -> bool:
-        paths = (pack_path(name), pack_path(name, exact=True), manifest_path(ObjectId(bytes.fromhex(name)), 0))
+        paths = (
+            pack_path(name),
+            pack_path(name, exact=True),
+            manifest_path(ObjectId(bytes.fromhex(name)), 0),
+        )
         return any(self._backend.size(path) is not None for path in paths)
 
     def _release(self, needed: set[str] | None, condemned: set[str], author: str) -> None:

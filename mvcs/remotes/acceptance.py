@@ -227,7 +227,9 @@ class Acceptance:
                 raise problems[name]
         self._claims.check(revision.written)
         needed = completeness.check(revision, placement.packs, data=placement.dropped is None)
-        own, others = (tuple(one for one in some if one in needed) for some in (placement.own, placement.others))
+        own, others = (
+            tuple(one for one in some if one in needed) for some in (placement.own, placement.others)
+        )
         found = replace(placement, own=own, others=others, number=0)
         return Manifest(revision.written, carried(found, self.terms))
 

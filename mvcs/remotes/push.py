@@ -128,9 +128,7 @@ def push_refs(
         for wish, record in found.items()
         if wish not in before and isinstance(record, DamagedRecord)
     }
-    revisions = {
-        wish: here.graph.load(wish.record.target or ObjectId(b"")) for wish in wishes
-    }
+    revisions = {wish: here.graph.load(wish.record.target or ObjectId(b"")) for wish in wishes}
     for wish, record in before.items():
         target = record.target if isinstance(record, RefRecord) else None
         if target is not None and (not terms.force or (terms.lease is not None and wish.kind != HEADS)):
@@ -252,7 +250,9 @@ def _expected(
         doubted = []
         for commit in commits:
             [line] = ours.lines([(commit, ours.numbers(commit)[0])])
-            if any(name not in packs.there or packs.here.get(name) != packs.there[name] for name in line.packs):
+            if any(
+                name not in packs.there or packs.here.get(name) != packs.there[name] for name in line.packs
+            ):
                 doubted.append(commit)
         commits = doubted[:LOOKED]
     return _packs(placement for _, placement in there.store.manifests.placements(commits))

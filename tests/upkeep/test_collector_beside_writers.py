@@ -16,8 +16,7 @@ from mvcs.progress import SILENT
 from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore
 from mvcs.remotes import RefToPush, TransferSide, TransferTerms, push_refs
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_name
-from mvcs.upkeep.collecting.garbage import collect_garbage
+from mvcs.upkeep.collecting.garbage import collect_garbage, named
 from tests.store.in_memory import MemoryBackend
 from tests.store.interleaved import Actor, Died, orders, some_orders
 
@@ -43,7 +42,7 @@ class World:
             repo.commit(state(0))
             info = repo.commit(state(1), branch="lost")
         record = RefStore(self.store).newest(HEADS, "lost")
-        self.lost = RefChange(record.target, record.pack, "Ada", f"branch: {info.id[:8]}")
+        self.lost = RefChange(record.target, "Ada", f"branch: {info.id[:8]}")
         for name in self.store.list("refs/heads/lost"):
             self.store.delete(name)
         self.store.grow_old(30)
@@ -53,8 +52,8 @@ class World:
         """The packs of the branch."""
         objects = ObjectStore(store)
         needs = GraphNeeds(objects, Graph(objects))
-        names = needs(RefStore(store).newest(HEADS, "main"), Marked())
-        return {path for path in store.files if pack_name(path) in names}
+        names = needs(RefStore(store).newest(HEADS, "main").target, Marked())
+        return {path for path in store.files if named(path) in names}
 
     def condemned(self):
         """The same a day after its garbage was condemned."""
@@ -84,7 +83,7 @@ def commit_again(world):
 
     def work(backend):
         with Repository(place(backend)) as repo:
-            repo._session.store.catalog.attach_commit(world.lost.pack)
+            repo._session.store.catalog.attach_commit(world.lost.target)
             repo.commit(state(1))
 
     return work
@@ -108,9 +107,9 @@ def check(run):
     """Everything that a branch leads to is there; who failed says that packs were going, or are gone."""
     store = ObjectStore(run.store)
     needs = GraphNeeds(store, Graph(store))
-    there = {pack_name(name) for name in run.store.files}
+    there = {named(name) for name in run.store.files}
     for record in RefStore(run.store).survey(HEADS).whole.values():
-        assert needs(record, Marked()) <= there, run.order
+        assert needs(record.target, Marked()) <= there, run.order
     for actor in run.actors:
         if isinstance(actor.outcome, BaseException):
             fine = (GoingError, NotFoundError, ConflictError, Died)
@@ -138,12 +137,12 @@ def test_a_writer_that_dies_beside_a_collector_that_deletes(writes):
     assert Died in outcomes(orders(world.store, cast))
 
 
-@pytest.mark.parametrize("changes", range(1, 7))
+@pytest.mark.parametrize("changes", range(1, 8))
 def test_a_collector_that_dies(changes):
     """Where it died another one goes on, beside a writer."""
     world = World().condemned()
     [first] = orders(world.store, lambda: [Actor(collect(DAY), changes)])
-    assert isinstance(first.actors[0].outcome, Died) == (changes < 4)
+    assert isinstance(first.actors[0].outcome, Died) == (changes < 5)
     first.store.grow_old(2)
     outcomes(orders(first.store, actors(collect(DAY), name_lost(world))))
 

@@ -8,8 +8,9 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.store.packs.pack import Tail
-from mvcs.upkeep.collecting.garbage import collect_garbage
+from mvcs.objects.ids import ObjectId
+from mvcs.store.manifests import manifest_path
+from mvcs.upkeep.collecting.garbage import collect_garbage, named
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend
 
@@ -17,7 +18,10 @@ DAY = 24 * 3600
 
 
 def packs(folder):
-    return {path.relative_to(folder / ".mvcs").as_posix() for path in (folder / ".mvcs").rglob("*.pack")}
+    """The packs and manifests of a repository."""
+    store = folder / ".mvcs"
+    found = (path for name in ("packs", "exact", "manifests") for path in (store / name).rglob("*.*"))
+    return {path.relative_to(store).as_posix() for path in found if named(path.relative_to(store).as_posix())}
 
 
 def age(folder, paths, days):
@@ -40,7 +44,7 @@ def repo(tmp_path):
         (tmp_path / ".mvcs/refs/heads/side").rmdir()
         (tmp_path / ".mvcs/local/seen.json").unlink()
         repository.lost = packs(tmp_path) - kept
-        assert len(repository.lost) == 2
+        assert len(repository.lost) == 3
         yield repository
 
 
@@ -156,7 +160,7 @@ def test_a_log_of_head_that_began_again_is_believed_once_the_loss_is_past_the_gr
         age(tmp_path, packs(tmp_path), 400)
         (tmp_path / ".mvcs/local/head.json").unlink()
         assert repo.gc(execute=True).garbage == []
-        assert len(repo.gc(grace_days=0, execute=True).garbage) == 2
+        assert len(repo.gc(grace_days=0, execute=True).garbage) == 3
 
 
 def test_files_of_a_user_stay_at_any_age(repo, tmp_path):
@@ -212,20 +216,20 @@ def test_a_ref_that_lost_its_newest_record_loses_nothing_more(repo, tmp_path):
     assert packs(tmp_path) == before
 
 
-def damage_footer(folder, pack):
-    path = folder / ".mvcs/packs" / pack[:2] / f"{pack}.pack"
+def damage_manifest(folder, commit):
+    path = folder / ".mvcs" / manifest_path(ObjectId(bytes.fromhex(commit)), 0)
     data = bytearray(path.read_bytes())
-    data[Tail.parse(data).footer_offset + 10] ^= 4
+    data[len(data) // 2] ^= 4
     path.write_bytes(data)
 
 
 @pytest.fixture
 def gone_back(tmp_path):
-    """A branch that was set back from a commit whose pack lost its footer; and garbage of nobody."""
+    """A branch that was set back from a commit whose manifest is damaged; and garbage of nobody."""
     with Repository.init(tmp_path) as repository:
         repository.commit(state(0), bins=16)
         repository.commit(state(1), bins=16)
-        damage_footer(tmp_path, repository._session.resolver.resolve("HEAD").written.pack)
+        damage_manifest(tmp_path, repository.head().id)
     with Repository.open(tmp_path) as repository:
         repository.reset("main@{1}")
         age(tmp_path, packs(tmp_path), 400)
@@ -238,16 +242,16 @@ def test_what_a_reflog_leads_to_and_cannot_be_read_keeps_every_pack(gone_back, t
         report = gone_back.gc(grace_days=0, execute=execute)
         assert report.garbage == []
         [note] = report.notes
-        assert "the footer of pack" in note
+        assert "manifest" in note
         assert "every pack is kept" in note
     assert packs(tmp_path) == before
 
 
 def test_what_a_branch_leads_to_and_cannot_be_read_is_refused(repo, tmp_path):
     age(tmp_path, packs(tmp_path), 400)
-    damage_footer(tmp_path, repo._session.resolver.resolve("HEAD").written.pack)
+    damage_manifest(tmp_path, repo.head().id)
     before = packs(tmp_path)
-    with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="footer"):
+    with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="manifest"):
         again.gc(execute=True)
     assert packs(tmp_path) == before
 
@@ -257,9 +261,9 @@ def test_what_head_stood_on_and_cannot_be_read_keeps_every_pack(tmp_path):
         first = repo.commit(state(0), bins=16).id
         repo.checkout_files(first)
         repo.commit(state(1), bins=16)
-        lost = repo._session.resolver.resolve("HEAD").written.pack
+        lost = repo.head().id
         repo.switch("main")
-    damage_footer(tmp_path, lost)
+    damage_manifest(tmp_path, lost)
     age(tmp_path, packs(tmp_path), 400)
     before = packs(tmp_path)
     with Repository.open(tmp_path) as repo:
@@ -269,13 +273,13 @@ def test_what_head_stood_on_and_cannot_be_read_keeps_every_pack(tmp_path):
     assert packs(tmp_path) == before
 
 
-def test_a_doubt_and_a_damaged_footer_keep_every_pack(repo, tmp_path):
+def test_a_doubt_and_a_damaged_manifest_keep_every_pack(repo, tmp_path):
     repo.commit(state(7), bins=16)
-    lost = repo._session.resolver.resolve("HEAD").written.pack
+    lost = repo.head().id
     repo.reset("first")
     age(tmp_path, packs(tmp_path), 400)
     (tmp_path / ".mvcs/refs/heads/main/99999999").unlink()
-    damage_footer(tmp_path, lost)
+    damage_manifest(tmp_path, lost)
     before = packs(tmp_path)
     with Repository.open(tmp_path) as again:
         report = again.gc(execute=True)

@@ -7,10 +7,11 @@ import pytest
 
 from mvcs import Repository
 from mvcs.local.records import LocalRecords
+from mvcs.objects.ids import ObjectId
 from mvcs.store.condemned.record import Standing
-from mvcs.upkeep.collecting import known_history
+from mvcs.store.manifests import Manifests, manifest_path
 from mvcs.upkeep.collecting.garbage import collect_garbage
-from mvcs.upkeep.collecting.known_history import remembered_history
+from mvcs.upkeep.collecting.marking import KnownHistory
 from tests.store.dying import state
 from tests.store.in_memory import MemoryBackend
 from tests.upkeep.test_collector_beside_writers import DAY, World, place
@@ -30,75 +31,73 @@ def repo(tmp_path):
 
 
 @pytest.fixture
-def footers(monkeypatch):
-    """Names of packs whose footers a marking reads."""
+def manifests(monkeypatch):
+    """The commits whose manifests a marking reads."""
     read = []
-    real = known_history.read_footer
+    real = Manifests.first
 
-    def counted(backend, name):
-        read.append(name)
-        return real(backend, name)
+    def counted(self, commit):
+        read.append(commit)
+        return real(self, commit)
 
-    monkeypatch.setattr(known_history, "read_footer", counted)
+    monkeypatch.setattr(Manifests, "first", counted)
     return read
 
 
-def test_a_second_marking_reads_the_footers_that_are_new(repo, footers, tmp_path):
+def test_a_second_marking_reads_the_manifests_that_are_new(repo, manifests, tmp_path):
     age(tmp_path, packs(tmp_path), 400)
     repo.gc(grace_days=0)
-    assert len(footers) == COMMITS
-    footers.clear()
+    assert len(manifests) == COMMITS
+    manifests.clear()
     repo.commit(state(COMMITS), bins=16)
+    manifests.clear()
     with Repository.open(tmp_path) as again:
         again.gc(grace_days=0)
-    assert len(footers) == 1
+    assert len(manifests) == 1
 
 
-def test_what_a_forged_record_says_deletes_nothing(repo, tmp_path):
-    """Lines that lack packs of the tip: these may be condemned, and a look at the store releases them."""
+def test_a_manifest_that_was_collected_and_written_again_is_read_again(repo, tmp_path):
+    """What is remembered of it names packs that are gone."""
+    lost = repo.commit(state(99), bins=16, branch="side")
     repo.gc(grace_days=0)
-    before = packs(tmp_path)
-    age(tmp_path, before, 400)
-    with remembered_history(tmp_path / ".mvcs") as known:
-        assert len(known.lines) == COMMITS
-        forged = {pack: replace(line, parents=(), needed=()) for pack, line in known.lines.items()}
-    with remembered_history(tmp_path / ".mvcs") as known:
-        known.lines.clear()
-    with remembered_history(tmp_path / ".mvcs") as known:
-        known.lines |= forged
-    for wait in (None, 0):
-        with Repository.open(tmp_path) as again:
-            assert again.gc(execute=True, wait_days=wait).garbage == []
-    assert packs(tmp_path) == before
+    path = tmp_path / ".mvcs" / manifest_path(ObjectId(bytes.fromhex(lost.id)), 0)
     with Repository.open(tmp_path) as again:
-        assert again.fsck().ok
+        again.compact(max_depth=1)
+        placement = again._session.store.manifests.placement(ObjectId(bytes.fromhex(lost.id)))
+    for record in path.parent.glob(f"{lost.id}.*"):
+        record.unlink()
+    first = repo._session.store.manifests.first(ObjectId(bytes.fromhex(lost.id)))
+    path.write_bytes(replace(first, placement=replace(placement, number=0)).encode())
+    age(tmp_path, packs(tmp_path), 400)
+    with Repository.open(tmp_path) as again:
+        again.gc(grace_days=0, wait_days=0, execute=True)
+        assert again.checkout("side", numpy=True)["step"] == 99
 
 
 @pytest.mark.parametrize(
     "value", [{}, {"hashes": "AA==", "lines": 3}, {"lines": "x", "hashes": [], "records": ""}]
 )
-def test_a_record_that_does_not_fit_is_read_from_the_store_again(repo, footers, tmp_path, value):
+def test_a_record_that_does_not_fit_is_read_from_the_store_again(repo, manifests, tmp_path, value):
     repo.gc(grace_days=0)
     with LocalRecords(tmp_path / ".mvcs").change("history") as record:
         record.clear()
         record.update(value)
-    footers.clear()
+    manifests.clear()
     repo.gc(grace_days=0)
-    assert len(footers) == COMMITS
-    footers.clear()
+    assert len(manifests) == COMMITS
+    manifests.clear()
     repo.gc(grace_days=0)
-    assert footers == []
+    assert manifests == []
 
 
 @pytest.mark.parametrize(
     ("short", "long"), [(6, 24), pytest.param(100, 400, marks=pytest.mark.slow)], ids=["short", "long"]
 )
-def test_requests_follow_what_was_written_since(monkeypatch, short, long):
+def test_requests_follow_what_was_written_since(short, long):
     """Condemning and deleting, beside one new commit: they do not grow with history, nor do their bytes."""
-    monkeypatch.setattr(known_history, "PROVEN", min(short, known_history.PROVEN))
     few, many = _requests(short), _requests(long)
     assert many.keys() == few.keys()
-    # A footer of a tip has copies of 1 to 32 ancestors; nothing else differs.
+    # A manifest of a tip tells of 1 to 32 ancestors; nothing else differs.
     assert {key: many[key] for key in many if key != "bytes"} == {
         key: few[key] for key in few if key != "bytes"
     }
@@ -107,7 +106,7 @@ def test_requests_follow_what_was_written_since(monkeypatch, short, long):
 
 def _requests(commits):
     """Count what a collection asks for that condemns a pack, and deletes another."""
-    world, known = World(), known_history.KnownHistory()
+    world, known = World(), KnownHistory()
     with Repository(place(world.store)) as repo:
         for number in range(commits):
             repo.commit(held(10 + number))
@@ -118,8 +117,10 @@ def _requests(commits):
             world.store.grow_old(30)
             collect_garbage(place(world.store), DAY, wait=DAY, execute=True, known=known)
             world.store.grow_old(2)
-        known = replace(known, read=set(), met=set())
         repo.commit(held(9))
+    # Only in this test do files that are there grow older.
+    lines, modified = known.manifests.lines, world.store.modified
+    lines |= {path: replace(line, stamp=modified(path)) for path, line in lines.items() if modified(path)}
     counting = Counting(world.store.files)
     report = collect_garbage(place(counting), 0, wait=DAY, execute=True, known=known)
     assert report.garbage
@@ -171,8 +172,8 @@ def test_the_log_does_not_grow_with_collections():
         report = collect_garbage(place(world.store), 14 * DAY, wait=DAY, execute=True)
         counts.append((len(report.condemned), len(report.garbage)))
         sizes.append(len(world.store.children("gc")))
-    assert counts == [(2, 0), (1, 2), (1, 1), (1, 1), (1, 1), (1, 1)]
+    assert counts == [(4, 0), (2, 4), (2, 2), (2, 2), (2, 2), (2, 2)]
     assert max(sizes) <= 5
     log = log_of(world.store)
-    assert len(log.of(Standing.CONDEMNED)) == 1
+    assert len(log.of(Standing.CONDEMNED)) == 2
     assert log.unread == {}

@@ -93,6 +93,7 @@ class PushUnderWay:
         """
         there = RemoteStore.named(session, remote).open(session, make=True)
         remove_leftovers(session.place)
+        there.store.backend.sweep()
         return cls(session, remote, there)
 
     def send(

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import MvcsError
+from mvcs.objects import ObjectId
 from mvcs.refs import now_microseconds
 from mvcs.store import (
     CONDEMNED_PACKS,
+    MANIFEST_FOLDER,
     Backend,
     CondemnedLog,
     CondemnedRecord,
     Standing,
+    manifest_path,
     pack_path,
     refuse_changes,
     upgrade,
@@ -134,9 +137,10 @@ class Collector:
         needed = set(said.packs) - unneeded
         self.log.say_of(Standing.RELEASED, lambda: self._ours(said) & needed, self.author)
         gone = self._ours(said) & unneeded
-        for pack in sorted(gone):
-            for path in packs[pack] or (pack_path(pack), pack_path(pack, exact=True)):
-                self.backend.delete(path)
+        paths = [path for name in gone for path in packs[name] or _paths(name)]
+        # Manifests first: none is to name what is gone.
+        for path in sorted(paths, key=lambda path: (not path.startswith(MANIFEST_FOLDER), path)):
+            self.backend.delete(path)
         self.log.say_of(Standing.GONE, lambda: self._ours(said) & gone, self.author)
         return gone
 
@@ -160,3 +164,8 @@ class Collector:
     def _is_old(self, path: str) -> bool:
         written = self.backend.modified(path)
         return written is not None and self.clock() - written >= GRACE_DAYS * DAY_SECONDS
+
+
+def _paths(name: str) -> tuple[str, ...]:
+    """Return where what has a name in the log may lie: a pack of either layer, or a commit's first record."""
+    return pack_path(name), pack_path(name, exact=True), manifest_path(ObjectId(bytes.fromhex(name)), 0)

@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from mvcs.errors import MvcsError
 from mvcs.local import RECORDS_FOLDER, HeadLog, JournalRemains, Place, journal_remains, read_head
 from mvcs.local_files import maker_of, sweep, sweep_scratch
-from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path
+from mvcs.store import EXACT_FOLDER, Backend, ListedManifests, LocalBackend, pack_name, pack_path
 from mvcs.upkeep.collecting.marking import Held
+
+# A request that a process had sent may still arrive at a distant store.
+LATE_SECONDS = 15 * 60
 
 
 def remove_leftovers(place: Place) -> None:
@@ -29,17 +32,35 @@ def remove_leftovers(place: Place) -> None:
 def _clear(place: Place, found: JournalRemains) -> None:
     for path in found.files:
         _remove_file(path)
-    if not found.published:
-        # Packs have random bytes: nobody else wrote these, and no manifest names them.
-        delete_packs(place.backend, found.packs)
+    if found.packs and _may_land(place.backend, found):
+        return
+    delete_packs(place.backend, found.packs)
     found.path.unlink(missing_ok=True)
 
 
+def _may_land(backend: Backend, found: JournalRemains) -> bool:
+    """Tell whether a manifest may still arrive that names these packs."""
+    if isinstance(backend, LocalBackend) or not found.published:
+        return False
+    return time.time() - found.path.stat().st_mtime < LATE_SECONDS
+
+
 def delete_packs(backend: Backend, paths: Iterable[str]) -> None:
-    """Delete packs that their maker wrote and no manifest names; nothing else that is at such a path."""
-    for path in paths:
-        if is_pack(path) and backend.inside(path):
-            backend.delete(path)
+    """Delete packs that their maker wrote, but for those that a manifest names, be it of any commit.
+
+    They have random bytes, so that nobody else wrote them; what manifests name is left to a collector.
+
+    Raises:
+        MvcsError: a manifest cannot be read, so that nobody can tell; or one of them cannot be deleted.
+    """
+    own = [path for path in paths if is_pack(path) and backend.inside(path) and backend.size(path) is not None]
+    manifests = ListedManifests(backend) if own else None
+    for commit in list(manifests.stamps) if manifests is not None else ():
+        records = ((commit, number) for number in manifests.stamps[commit])
+        named = {name for line in manifests.lines(records) for name in (*line.packs, *line.exact)}
+        own = [path for path in own if pack_name(path) not in named]
+    for path in own:
+        backend.delete(path)
 
 
 def _remove_file(path: pathlib.Path) -> None:

@@ -300,7 +300,9 @@ def _of_lines(lines: Mapping[str, Line]) -> dict[str, str]:
     rows = []
     for path, line in lines.items():
         commit, number = parse_path(path) or (b"", 0)
-        names = [list(map(place, some)) for some in (line.packs, line.exact, [one.hex() for one in line.parents])]
+        names = [
+            list(map(place, some)) for some in (line.packs, line.exact, [one.hex() for one in line.parents])
+        ]
         rows.append([place(commit.hex()), number, line.stamp, *names])
     hashes = b"".join(bytes.fromhex(name) for name in places)
     return {"hashes": b64encode(hashes).decode(), "lines": _packed(rows)}
