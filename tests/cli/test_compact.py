@@ -20,7 +20,7 @@ def packs(console):
     return sorted(path.name for path in (console.folder / ".mvcs/packs").rglob("*.pack"))
 
 
-def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
+def test_it_plans_then_stores_again_and_gc_frees_what_is_left(console, restored):
     before = packs(console)
     plan = console("compact", "--max-depth", "1", "--dry-run").out
     assert "would rewrite" in plan
@@ -29,7 +29,7 @@ def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
     answer = console("compact", "--max-depth", "1", "--dry-run", "--json").json
     done = console("compact", "--max-depth", "1", "--json").json
     assert (answer["executed"], done["executed"]) == (False, True)
-    assert (done["commits"], done["ended"], done["refs"]) == (COMMITS, COMMITS - 2, ["main"])
+    assert (done["commits"], done["rewritten"]) == (COMMITS, COMMITS - 2)
     # Salts differ from run to run, and with them how footers compress.
     assert done["after"] == pytest.approx(answer["after"], rel=0.01)
     assert console("gc", "--grace", "0d", "--wait", "0h", "--execute", "--json").json["bytes"] > 0
@@ -49,14 +49,13 @@ def test_dry_runs_of_one_store_give_one_answer(console, restored):
 def test_a_range_is_stored_for_an_archive(console, restored):
     ids = list(restored)
     done = console("compact", f"{ids[0]}..HEAD~2", "--for-archive").out
-    assert "1 name moved: main" in done
     assert "rewritten" in done
     with Repository.open(console.folder) as repo:
         assert all(content(repo, identifier) == was for identifier, was in restored.items())
 
 
 def test_a_budget_is_given_in_one_word(console, restored):
-    assert console("compact", "--max-depth", 1, "--budget", "24x", "--json").json["ended"] == COMMITS - 2
+    assert console("compact", "--max-depth", 1, "--budget", "24x", "--json").json["rewritten"] == COMMITS - 2
     assert "nothing to do" in console("compact", "--max-depth", 1, "--budget", "1000s").out
     with Repository.open(console.folder) as repo:
         assert all(content(repo, identifier) == was for identifier, was in restored.items())

@@ -15,17 +15,15 @@ from mvcs.repository.keeping.beside_others import BesideOthers, Pace
 from mvcs.repository.keeping.compacting import Compaction
 from mvcs.repository.quota import NoRoomError
 from mvcs.repository.restore_budget import RestoreBudget
-from mvcs.store import MOVED_BASES, VALUE_FOLDER, has_upgrade
+from mvcs.store import VALUE_FOLDER
 from tests.compaction.histories import (
     History,
-    begun,
     check,
     collect,
     depths,
     grow,
     made,
-    on_record,
-    storing,
+    repacking,
 )
 from tests.repository.states import state
 
@@ -100,20 +98,13 @@ def test_a_share_is_part_of_one(share: float) -> None:
 def test_it_does_what_any_compaction_does(tmp_path: Path) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
     with Repository.open(history.folder) as repo:
-        assert repo.compact(max_depth=1, share=1.0, beside=os.getpid()).refs == ["main"]
+        assert repo.compact(max_depth=1, share=1.0, beside=os.getpid()).rewritten
         assert BackgroundCompaction.last(repo.local_records) is None
     assert max(depths(history)) == 1
     check(history)
 
 
-def test_where_nothing_is_to_be_done_older_versions_may_go_on_writing(tmp_path: Path) -> None:
-    history = made(tmp_path / "work", 3, bounded=True, rows=8)
-    with Repository.open(history.folder) as repo:
-        assert not repo.compact(share=1.0).ended
-        assert not has_upgrade(repo._session.place.backend, MOVED_BASES)
-
-
-def test_what_is_committed_while_it_rests_is_stored_before_refs_move(tmp_path: Path) -> None:
+def test_what_is_committed_while_it_rests_is_stored_as_well(tmp_path: Path) -> None:
     history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
     left = [COMMITS + 3, COMMITS + 2, COMMITS + 1, COMMITS]
 
@@ -123,9 +114,11 @@ def test_what_is_committed_while_it_rests_is_stored_before_refs_move(tmp_path: P
             grow(history, number, bounded=True, rows=8, branch="main" if number % 2 else f"side{number}")
 
     with Repository.open(history.folder) as repo:
-        done = replace(storing(repo, 1), rest=rest).run(lambda: None)
+        work = repacking(repo, 1)
+        work.rest = rest
+        work.run()
     assert not left
-    assert {"main", f"side{COMMITS}"} <= set(done.moved)
+    assert max(depths(history, f"side{COMMITS}")) == 1
     assert max(depths(history)) == 1
     check(history)
 
@@ -210,18 +203,8 @@ def test_it_gives_way_to_commits(tmp_path: Path) -> None:
     assert len(history.contents) > COMMITS
     assert max(waits) < limit - before // 2
     check(history)
-    assert not on_record(history)
-    assert collect(history) == 0
-
-
-def test_what_a_stopped_one_left_is_not_in_the_way_of_commits(tmp_path: Path) -> None:
-    history = made(tmp_path / "work", COMMITS, bounded=True, rows=8)
-    before = taken(history)
-    begun(history)
-    limited(history, 100)
-    assert taken(history) > before + before // COMMITS
-    grow(history, COMMITS, bounded=True, rows=8)
-    assert not on_record(history)
+    assert taken(history) < limit
+    collect(history)
     check(history)
 
 

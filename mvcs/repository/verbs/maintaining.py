@@ -262,17 +262,19 @@ class Maintaining(Verbs):
         """Say what keeps something in the store, or that nothing does, or what gave it up.
 
         Args:
-            name: a revision, an object's id or a prefix of it, or a pack's name or path, as `fsck` prints it.
+            name: a revision, an object's id or a prefix of it, a pack's name, or the path of a pack or of a
+                manifest, as `fsck` prints it.
 
         Raises:
             NotFoundError: nothing of that name is there, or was.
             UsageError: it names several things.
         """
         from mvcs.objects import is_prefix
-        from mvcs.store import pack_name
+        from mvcs.store import pack_name, parse_path
         from mvcs.upkeep import explain
 
-        name = pack_name(name) or name
+        record = parse_path(name)
+        name = pack_name(name) or (name if record is None else record[0].hex())
         try:
             revision = self._session.resolver.resolve(name)
         except (CorruptionError, NotFoundError):
