@@ -210,7 +210,7 @@ def _copy_history(
 def carried(placement: Placement, terms: TransferTerms) -> Placement:
     """Return what another store is told of where the data of a commit lie."""
     dropped = placement.dropped
-    return placement if dropped is None else replace(placement, dropped=terms.carried(dropped))
+    return replace(placement, number=0, dropped=None if dropped is None else terms.carried(dropped))
 
 
 def _packs(placements: Iterable[Placement]) -> list[str]:
