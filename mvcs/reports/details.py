@@ -231,9 +231,9 @@ class DropInfo(Report):
     """A record that something was given up.
 
     Attributes:
-        record: its number in `retention/drops`.
+        record: its number in `retention/drops`; of data, among the records of the commit's manifest.
         commit: whose layer, or data, it was.
-        packs: how many packs it names.
+        packs: how many packs of an exact layer it names.
         time: when.
         why: by which rules, or what it says of the reason, where it says something.
         data: whether it is about data, and not about an exact layer.

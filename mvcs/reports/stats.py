@@ -148,12 +148,13 @@ class StoreStats(Report):
     Attributes:
         commits: that branches, tags, what is known of remotes, or HEAD lead to.
         raw_bytes: of these, as handed over, but for those whose data were dropped.
-        stored_bytes: of all packs.
-        value_bytes: of the packs of value layers of these commits.
+        stored_bytes: of all packs and manifests.
+        value_bytes: of the packs of value layers of these commits, and their manifests.
         exact_bytes: of the packs of their exact layers.
         leant_bytes: of packs of commits that nothing leads to any more, on which these lean.
         unused_bytes: of that, what none of them needs.
-        unreached_bytes: of all other packs: what only a reflog leads to, or nothing.
+        unreached_bytes: of all else: what only a reflog leads to, or nothing, and superseded records of
+            manifests.
         classes: of leaves.
         encodings: those that occur.
         branches: by name.

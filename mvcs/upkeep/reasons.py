@@ -2,38 +2,39 @@
 
 import datetime as dt
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
-from mvcs.history import CountingGraph, Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.local import Place
 from mvcs.memory import NOTHING
 from mvcs.objects import Blob, Kind, ObjectId, Tree, half, path_text, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
 from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep, as_utc
-from mvcs.retention import Drop, DropLog, Ruling, dropped_why, told_of
+from mvcs.retention import Drop, DropLog, Ruling, dropped_why
 from mvcs.store import (
     EXACT_FOLDER,
     UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Backend,
     CondemnedLog,
+    DataDrop,
     Footer,
+    Manifests,
     ObjectStore,
     Standing,
     pack_name,
     pack_path,
-    read_footer,
 )
 from mvcs.upkeep.collecting.leftovers import held
 
 _LEAVING = (Standing.CONDEMNED, Standing.GOING)
 _NAMED = 5
-COMMIT, ENDS = Kind.COMMIT.name.lower(), "which ends it"
+COMMIT = Kind.COMMIT.name.lower()
 _NOUNS = {HEADS: "branch", TAGS: "tag", REMOTES: "remote branch"}
 _VALUE, EXACT_VALUES = "its values", "its exact values"
 PACK = "pack"
@@ -127,13 +128,11 @@ class Origin:
     Attributes:
         step: how it is called.
         commit: where it stands, or stood.
-        pack: a hint where that lies.
         until: when it went elsewhere, in microseconds since 1970-01-01 UTC; None where it stands there.
     """
 
     step: WhyStep
     commit: ObjectId
-    pack: str | None
     until: int | None = None
 
 
@@ -190,20 +189,20 @@ class Origins:
                 self.doubts.append(record.error.message)
                 continue
             if record.target is not None and not back:
-                self.now.append(Origin(WhyStep(_NOUNS[kind], name), record.target, record.pack))
+                self.now.append(Origin(WhyStep(_NOUNS[kind], name), record.target))
             elif record.target is not None:
                 step = WhyStep("reflog", f"{name}@{{{back}}}", _NOUNS[kind])
-                self.past.append(Origin(step, record.target, record.pack, until))
+                self.past.append(Origin(step, record.target, until))
             until = record.time
 
     def _head(self, place: Place) -> None:
         with suppress(*UNREADABLE_ERRORS):
             found = held(place, GRACE_DAYS * DAY_SECONDS)
             if found.commit is not None:
-                self.now.append(Origin(WhyStep("HEAD", "HEAD", "on no branch"), found.commit, None))
+                self.now.append(Origin(WhyStep("HEAD", "HEAD", "on no branch"), found.commit))
             said = f"HEAD stood there within the last {GRACE_DAYS:.0f} days"
             steps = ((WhyStep("reflog", f"HEAD@{short_id(each)}", said), each) for each in sorted(found.past))
-            self.past += [Origin(step, commit, None, 0) for step, commit in steps]
+            self.past += [Origin(step, commit, 0) for step, commit in steps]
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ class Ways:
         """
         if self.named.kind == COMMIT:
             return [] if revision.id == self.named.object else None
-        roles = roles_of(self.store.backend, revision)
+        roles = roles_of(self.store.manifests, revision)
         packs = self.named.names & roles.keys()
         if not packs:
             return None
@@ -252,11 +251,11 @@ class Ways:
 
 @dataclass(frozen=True)
 class DropsTold:
-    """The drops of a store that can be read.
+    """The drops of a store that can be read: of exact layers from their records, of data from manifests.
 
     Attributes:
         backend: the store.
-        numbered: each with the number of its record, the newest first.
+        numbered: those of exact layers, each with the number of its record, the newest first.
     """
 
     backend: Backend
@@ -264,7 +263,7 @@ class DropsTold:
 
     @classmethod
     def of(cls, backend: Backend) -> "DropsTold":
-        """Read them."""
+        """Read the records of exact layers."""
         return cls(backend, DropLog(backend).numbered())
 
     @property
@@ -275,39 +274,35 @@ class DropsTold:
     def of_names(self, commit: ObjectId | None, packs: Collection[str]) -> list[DropInfo]:
         """Return what gave up a commit's layer or data, or one of some packs."""
         return [
-            self._told(number, drop)
-            for number, drop in self.numbered
-            if (drop.commit == commit or not set(packs).isdisjoint(drop.packs))
-            and told_of(drop)[0] is not False
+            *(() if commit is None else self.of_data(commit)),
+            *(
+                DropInfo(number, drop.commit.hex(), len(drop.packs), as_utc(drop.time))
+                for number, drop in self.numbered
+                if drop.commit == commit or not set(packs).isdisjoint(drop.packs)
+            ),
         ]
 
     def of_layer(self, revision: Revision, *, exact: bool) -> list[DropInfo]:
         """Return what gave up the exact layer of a commit, or else its data, where these count as dropped."""
-        own = [(number, drop) for number, drop in self.numbered if drop.commit == revision.id]
         if exact:
-            packs = set(revision.written.exact_packs)
-            return [self._told(number, drop) for number, drop in own if not packs.isdisjoint(drop.packs)]
-        said = [(number, drop) for number, drop in own if told_of(drop)[0] is not None]
-        if not said or not told_of(said[0][1])[0]:
-            return []  # of all that was said of data the newest counts
-        return [self._told(number, drop) for number, drop in said if told_of(drop)[0]]
+            return self.of_names(None, revision.written.exact_packs)
+        found = self.of_data(revision.id)
+        return found if found and found[0].taken_back is None else []
 
-    def _told(self, number: int, drop: Drop) -> DropInfo:
-        gone, told = told_of(drop)
-        why = dropped_why(self.backend, told) or None
-        back = self._taken_back(number, drop) if gone else None
-        return DropInfo(
-            number, drop.commit.hex(), len(drop.packs), as_utc(drop.time), why, gone is True, back
-        )
-
-    def _taken_back(self, number: int, drop: Drop) -> int | None:
-        """Return the first later record that says that dropped data are there again."""
-        later = (
-            record
-            for record, other in self.numbered
-            if record >= number and other.commit == drop.commit and told_of(other)[0] is False
-        )
-        return min(later, default=None)
+    def of_data(self, commit: ObjectId) -> list[DropInfo]:
+        """Return what a commit's manifest says of data that were given up, the newest first."""
+        manifests, found = Manifests(self.backend), dict[DataDrop, DropInfo]()
+        back: int | None = None
+        for number in manifests.numbers(commit):
+            with suppress(*UNREADABLE_ERRORS):
+                drop = manifests.numbered(commit, number).dropped
+                if drop is None:
+                    back = number
+                    continue
+                why = dropped_why(self.backend, drop) or None
+                told = DropInfo(number, commit.hex(), 0, as_utc(drop.time), why, data=True, taken_back=back)
+                found[drop] = found.get(drop, told)
+        return list(found.values())
 
 
 def explain(place: Place, text: str, revision: Revision | None) -> Why:
@@ -337,8 +332,8 @@ class _Search:
         return ObjectStore(self.place.backend, self.place.memory)
 
     @cached_property
-    def _graph(self) -> CountingGraph:
-        return CountingGraph(ObjectStore(self.place.backend, NOTHING))
+    def _graph(self) -> Graph:
+        return Graph(ObjectStore(self.place.backend, NOTHING))
 
     @cached_property
     def _origins(self) -> Origins:
@@ -385,8 +380,9 @@ class _Search:
                 self.notes.append("it is pinned, so no rule lets its data go")
 
     def _standing(self, named: Named) -> tuple[str | None, dt.datetime | None]:
-        """Say how a collector told of the packs of something, where all of them are to go."""
-        records = [self._log.standing(name) for name in sorted(named.names)]
+        """Say what a collector does with a commit, or with all packs of something else."""
+        names = {named.id} if named.kind == COMMIT else named.names
+        records = [self._log.standing(name) for name in sorted(names)]
         found = [record for record in records if record is not None and record.standing in _LEAVING]
         if not found or len(found) < len(records):
             return None, None
@@ -423,6 +419,9 @@ class _Search:
                         best = (found.back + len(way), found, way)
             if best is not None:
                 return [*best[1].steps, *best[2]], best[1].origin
+            for origin in origins:  # without its manifest nothing is behind a commit
+                if named.kind == COMMIT and origin.commit == named.object:
+                    return _unread(origin), origin
         return [], None
 
     def _ways_to(self, named: Named) -> Ways:
@@ -449,8 +448,7 @@ class _Search:
             (name,) = packs
             drops = self._drops.of_names(None, packs)
             return Why(PACK, name, DROPPED, self._way_to_commit(drops[0].commit), [], drops=drops)
-        lost = LostPacks(self.place.backend, self._graph, self._origins, self._drops.packs)
-        if (found := lost.explain(text) or self._named_by_commits(text)) is not None:
+        if (found := self._lost_name(text) or self._named_by_commits(text)) is not None:
             return found
         raise NotFoundError(
             f"nothing in this store is called '{text}', nor does a commit name it",
@@ -493,79 +491,59 @@ class _Search:
         found = (item.steps for item in self._every() if item.revision.id.hex() == commit)
         return next(found, [])
 
-
-@dataclass(frozen=True)
-class LostPacks:
-    """Looks through the history for names of packs that the store does not have.
-
-    Attributes:
-        backend: the store.
-        graph: its commits.
-        origins: what leads to them.
-        dropped: packs that were given up on purpose.
-    """
-
-    backend: Backend
-    graph: Graph
-    origins: Origins
-    dropped: Collection[str]
-
-    def explain(self, text: str) -> Why | None:
-        """Say which commits need a pack whose name begins like this; None where none does."""
+    def _lost_name(self, text: str) -> Why | None:
+        """Say what needs a pack, or names a commit, that the store does not have; None where nothing does."""
         met: dict[str, Why] = {}
         commits: dict[str, list[ObjectId]] = {}
-        for origin, commit, steps, roles in self._needs():
-            for name in sorted(one for one in roles if one.startswith(text) and one not in self.dropped):
-                state = NEEDED if origin.until is None else PAST
-                way = [*steps, WhyStep(PACK, name, roles[name])]
-                until = as_utc(origin.until) if origin.until else None
-                met.setdefault(name, Why(PACK, name, state, way, [], until=until))
-                commits.setdefault(name, []).append(commit)
+        every = [*self._origins.now, *self._origins.past]
+        for found in reached(self._graph, every):
+            with suppress(*UNREADABLE_ERRORS):
+                for name, role in roles_of(self._store.manifests, found.revision).items():
+                    if name.startswith(text) and name not in self._drops.packs:
+                        steps = [*found.steps, WhyStep(PACK, name, role)]
+                        met.setdefault(name, _lost_why(PACK, name, steps, found.origin))
+                        commits.setdefault(name, []).append(found.revision.id)
+        for origin in every:
+            name = origin.commit.hex()
+            if name.startswith(text):
+                met.setdefault(name, _lost_why(COMMIT, name, _unread(origin), origin))
         if len(met) != 1:
             return None
-        ((name, found),) = met.items()
-        found.notes.extend(_told(commits[name]))
-        return found
+        ((name, why),) = met.items()
+        why.notes.extend(_told(commits.get(name, [])))
+        return why
 
-    def _needs(self) -> Iterator[tuple[Origin, ObjectId, list[WhyStep], Mapping[str, str]]]:
-        """Yield every commit, how it is reached, and the packs that it needs, as far as these can be told."""
-        every, seen = [*self.origins.now, *self.origins.past], set[ObjectId]()
-        for found in reached(self.graph, every):
-            seen.add(found.revision.id)
-            yield found.origin, found.revision.id, found.steps, self._roles(found.revision)
-        for origin in every:  # those whose own pack is lost, and nothing else tells of them
-            if origin.commit not in seen and origin.pack is not None:
-                seen.add(origin.commit)
-                step = WhyStep("commit", origin.commit.hex(), "which cannot be read")
-                yield origin, origin.commit, [origin.step, step], {origin.pack: ENDS}
 
-    def _roles(self, revision: Revision) -> Mapping[str, str]:
-        with suppress(*UNREADABLE_ERRORS):
-            return roles_of(self.backend, revision)
-        return {revision.written.pack: ENDS}
+def _lost_why(kind: str, name: str, steps: list[WhyStep], origin: Origin) -> Why:
+    until = as_utc(origin.until) if origin.until else None
+    return Why(kind, name, NEEDED if origin.until is None else PAST, steps, [], until=until)
+
+
+def _unread(origin: Origin) -> list[WhyStep]:
+    return [origin.step, WhyStep(COMMIT, origin.commit.hex(), "which cannot be read")]
 
 
 def _told(commits: Collection[ObjectId]) -> Iterator[str]:
-    one = len(commits) == 1
-    needs = "1 commit needs it" if one else f"{len(commits)} commits need it"
-    yield f"it is not in the store, and {needs}: {some_of([short_id(each) for each in commits], _NAMED)}"
+    if commits:
+        needs = "1 commit needs it" if len(commits) == 1 else f"{len(commits)} commits need it"
+        yield f"it is not in the store, and {needs}: {some_of([short_id(each) for each in commits], _NAMED)}"
+    else:
+        yield "it is not in the store: its manifest is missing or damaged"
     yield "'mvcs repair' brings it back from a remote that has it, or says what is lost"
 
 
-def roles_of(backend: Backend, revision: Revision) -> dict[str, str]:
+def roles_of(manifests: Manifests, revision: Revision) -> dict[str, str]:
     """Return the packs that a commit needs, each with what for.
 
     Raises:
-        CorruptionError: the pack that ends it cannot be read.
+        CorruptionError: its manifest cannot be read.
         NotFoundError: likewise.
     """
-    written = revision.written
-    footer = read_footer(backend, written.pack)
+    placement = manifests.placement(revision.id)
     return {
-        **dict.fromkeys(footer.reach, "which it reads, of an earlier commit"),
-        **dict.fromkeys(written.exact_packs, "which holds its exact layer"),
-        **dict.fromkeys(footer.own, "which was written for it"),
-        written.pack: ENDS,
+        **dict.fromkeys(placement.others, "which it reads, of an earlier commit"),
+        **dict.fromkeys(revision.written.exact_packs, "which holds its exact layer"),
+        **dict.fromkeys(placement.own, "which was written for it"),
     }
 
 
@@ -585,8 +563,7 @@ def reached(graph: Graph, origins: Iterable[Origin]) -> Iterator[Reached]:
             if parent not in seen:
                 seen.add(parent)
                 with suppress(*UNREADABLE_ERRORS):
-                    older = graph.get(parent, found.revision)
-                    queue.append(Reached(older, found.origin, found.back + 1))
+                    queue.append(Reached(graph.load(parent), found.origin, found.back + 1))
 
 
 def held_by(store: ObjectStore, tree_id: ObjectId, tree: Tree) -> Iterator[tuple[ObjectId, WhyStep]]:

@@ -1,7 +1,7 @@
 """Where the bytes of a store are, what restores of its commits cost, and what could be freed."""
 
 import datetime as dt
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from mvcs.checkpoint import roles_of
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.delta import Encoding
 from mvcs.errors import MvcsError, UsageError
-from mvcs.history import CountingGraph, Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.local import Place
 from mvcs.objects import Blob, Kind, Leaf, ObjectId, Tree, half, short_id
 from mvcs.progress import Progress
@@ -30,18 +30,20 @@ from mvcs.reports import (
     as_utc,
 )
 from mvcs.restore import located_chunks, partly_needed, stored_share
-from mvcs.retention import DataDrops
 from mvcs.store import (
     EXACT_FOLDER,
+    MANIFEST_FOLDER,
     UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Footer,
     Located,
     ObjectStore,
+    Placement,
     RestoreCost,
     RestoreRates,
     links_behind,
     pack_path,
+    parse_path,
 )
 from mvcs.upkeep.collecting.garbage import collect_garbage
 from mvcs.upkeep.collecting.leftovers import held, is_pack
@@ -60,19 +62,18 @@ class CommitRow:
     """One commit.
 
     Attributes:
-        pack: the one that ends it.
         parents: its parents.
         time: when it was made.
         step: of the run, if it has one.
         message: its first line, as far as it is shown.
         raw_bytes: as handed over; 0 where its data were dropped.
         depth: as first written, until it was looked at; None where its data were dropped.
-        value_bytes: of its packs of the value layer; as first written, until it was looked at.
+        value_bytes: of its packs of the value layer and its manifest; as first written, until it was looked
+            at.
         exact_bytes: of those of its exact layer; likewise.
         cost: of restoring it; None until it was looked at.
     """
 
-    pack: str
     parents: tuple[ObjectId, ...]
     time: dt.datetime
     step: int | None
@@ -93,7 +94,6 @@ class CommitRow:
         """Return the row of a commit that was not looked at yet."""
         commit, written = revision.commit, revision.written
         return cls(
-            written.pack,
             commit.parents,
             as_utc(commit.time),
             commit.step,
@@ -178,8 +178,8 @@ class Taken:
     """What one commit takes, as it lies in the store now.
 
     Attributes:
-        value_bytes: of its packs of the value layer.
-        exact_bytes: of those of its exact layer.
+        value_bytes: of its packs of the value layer, and its manifest.
+        exact_bytes: of the packs of its exact layer.
         cost: of restoring its value layer, each entry read once.
     """
 
@@ -195,6 +195,7 @@ class CommitSizes:
     Attributes:
         store: where they lie.
         sizes: bytes of every pack by path.
+        records: bytes of every record of manifests by commit and number.
         raw: bytes handed over by class.
         value: bytes of value layers by class.
         exact: bytes of exact layers by class.
@@ -204,10 +205,12 @@ class CommitSizes:
         shared: bytes that commits refer to which an earlier one, or another tensor, has stored.
         packs: paths of the packs that were met.
         leant_on: names of all packs that value layers need.
+        manifests: bytes of the records of manifests that count.
     """
 
     store: ObjectStore
     sizes: Mapping[str, int]
+    records: Mapping[ObjectId, Mapping[int, int]]
     raw: Counter[str] = field(default_factory=Counter)
     value: Counter[str] = field(default_factory=Counter)
     exact: Counter[str] = field(default_factory=Counter)
@@ -217,42 +220,52 @@ class CommitSizes:
     shared: int = 0
     packs: set[str] = field(default_factory=set)
     leant_on: set[str] = field(default_factory=set)
+    manifests: int = 0
     _met: int = 0
 
-    def add(self, revision: Revision) -> Taken:
+    @classmethod
+    def of(cls, store: ObjectStore) -> "CommitSizes":
+        """List the packs and manifests of a store."""
+        backend, records = store.backend, defaultdict[ObjectId, dict[int, int]](dict)
+        listed = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
+        for path, size in backend.sizes(MANIFEST_FOLDER).items():
+            if (at := parse_path(path)) is not None:
+                records[at[0]][at[1]] = size
+        return cls(store, {path: size for path, size in listed.items() if is_pack(path)}, records)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all packs and manifests."""
+        return sum(self.sizes.values()) + sum(sum(rows.values()) for rows in self.records.values())
+
+    def add(self, revision: Revision, placement: Placement) -> Taken:
         """Count a commit in.
 
         Raises:
             NotFoundError: something that it holds is nowhere.
             CorruptionError: what describes it is damaged.
         """
-        catalog, written = self.store.catalog, revision.written
-        catalog.attach_commit(written.pack)
-        ending = catalog.attach(written.pack)
-        self.leant_on.update(ending.needed)
-        self._forget([written.pack, *ending.needed])
-        tree, own = self.store.tree(revision.commit.tree), {written.pack, *ending.own}
+        catalog = self.store.catalog
+        self._attach(revision, placement)
+        tree = self.store.tree(revision.commit.tree)
         held = _Held.of(self.store, tree)
         self.raw.update(held.raw)
-        value = sum(self._pack(name, held.names) for name in sorted(own))
-        exact = sum(self._pack(name, held.originals, exact=True) for name in written.exact_packs)
-        self.shared += sum(held.shared(own))
+        value = sum(self._pack(name, held.names) for name in placement.own) + self._manifest(revision)
+        exact = sum(self._pack(name, held.originals, exact=True) for name in revision.written.exact_packs)
+        self.shared += sum(held.shared(set(placement.own)))
         starts = [*held.chunks, catalog.locate(revision.commit.tree)]
         links = links_behind(starts, lambda name, exact: catalog.locate(name, exact=exact))
         depth = max(map(catalog.depth_of, held.chunks), default=0)
         return Taken(value, exact, RestoreCost.of_links(links, len(held.chunks), depth))
 
-    def add_rest(self, revision: Revision) -> int:
+    def add_rest(self, revision: Revision, placement: Placement) -> int:
         """Count in what is left of a commit whose data were dropped, and return its bytes.
 
         Raises:
             NotFoundError: that is nowhere, too.
             CorruptionError: it is damaged.
         """
-        catalog, name = self.store.catalog, revision.written.pack
-        ending = catalog.attach(name)
-        catalog.attach_commit(name)
-        self._forget([name, *ending.needed])
+        self._attach(revision, placement)
         tree = self.store.tree(revision.commit.tree)
         # Where refs lead to its data all the same, they count as what they are.
         names = {
@@ -260,20 +273,32 @@ class CommitSizes:
             for leaf, role in zip(tree.leaves, roles_of(tree), strict=True)
             for chunk in leaf.tensor.chunk_ids()
         }
-        return sum(self._pack(each, names) for each in sorted({name, *ending.own}))
+        return sum(self._pack(each, names) for each in placement.own) + self._manifest(revision)
 
     def add_unread(self, revision: Revision) -> None:
         """Count in what is there of a commit that cannot be read whole: its packs are not of no use."""
-        written = revision.written
-        own = {written.pack}
+        packs = [(name, True) for name in revision.written.exact_packs]
         with suppress(*UNREADABLE_ERRORS):
-            ending = self.store.catalog.attach(written.pack)
-            own.update(ending.own)
-            self.leant_on.update(ending.needed)
-        packs = [*((name, False) for name in sorted(own)), *((name, True) for name in written.exact_packs)]
+            placement = self.store.manifests.placement(revision.id)
+            self.leant_on.update(placement.packs)
+            packs += ((name, False) for name in placement.own)
         for name, exact in packs:
             with suppress(*UNREADABLE_ERRORS):
                 self._pack(name, {}, exact=exact)
+        self._manifest(revision)
+
+    def _attach(self, revision: Revision, placement: Placement) -> None:
+        self.store.catalog.attach_commit(revision.id)
+        self.leant_on.update(placement.packs)
+        self._forget(list(placement.packs))
+
+    def _manifest(self, revision: Revision) -> int:
+        """Count the records of a commit in that count, the first and the newest, and return their bytes."""
+        rows = self.records.get(revision.id, {})
+        size = sum(rows[number] for number in {min(rows, default=0), max(rows, default=0)} if number in rows)
+        self.manifests += size
+        self.value[METADATA] += size
+        return size
 
     def _forget(self, needed: list[str]) -> None:
         self._met += 1
@@ -296,12 +321,14 @@ class CommitSizes:
     def _entries(self, footer: Footer, names: Mapping[ObjectId, str]) -> Counter[str]:
         """Count the entries of a pack by encoding, and return their bytes by class."""
         found: Counter[str] = Counter()
+        kinds = {member.kind for placed in footer.entries for member in placed.entry.members}
+        ends = footer.entries[-2 if Kind.COMMIT in kinds else -1 :]  # a salt, and what is said of a commit
         for placed in footer.entries:
             entry, rest = placed.entry, placed.length
             self.entries[entry.encoding] += 1
             self.decoded[entry.encoding] += entry.raw_bytes
             self.encoded[entry.encoding] += placed.length
-            unnamed = METADATA if placed is footer.entries[-1] else ELSEWHERE
+            unnamed = METADATA if placed in ends else ELSEWHERE
             for member, identifier in zip(entry.members, placed.ids, strict=True):
                 is_chunk = member.kind is Kind.CHUNK
                 name = names.get(half(identifier), unnamed) if is_chunk else METADATA
@@ -351,21 +378,20 @@ class _Look:
         return ObjectStore(self.place.backend, self.place.memory)
 
     @cached_property
-    def _graph(self) -> CountingGraph:
-        return CountingGraph(self._store)
+    def _graph(self) -> Graph:
+        return Graph(self._store)
 
     def report(self) -> StoreStats:
         """Look, and say what was found."""
-        backend = self.place.backend
-        listed = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
-        sizes = CommitSizes(self._store, {path: size for path, size in listed.items() if is_pack(path)})
+        sizes = CommitSizes.of(self._store)
         rows = CommitRows.walked(self._graph, self._starts(), self.progress)
         self._look(rows, sizes)
-        every, total = rows.rows.items(), sum(sizes.sizes.values())
+        every, total = rows.rows.items(), sizes.total
         value, exact = (
             sum(sizes.sizes[path] for path in sizes.packs if path.startswith(f"{folder}/"))
             for folder in (VALUE_FOLDER, EXACT_FOLDER)
         )
+        value += sizes.manifests
         leant, unused = self._foreign(rows, sizes)
         return StoreStats(
             commits=len(rows.rows),
@@ -399,7 +425,7 @@ class _Look:
         if not leant:
             return 0, 0
         revisions = [self._graph.load(commit) for commit, row in rows.rows.items()]
-        dropped = DataDrops.of(self.place.backend).found
+        dropped = [commit for commit, row in rows.rows.items() if row.depth is None]
         return leant, sum(each.unused for each in partly_needed(self._store, revisions, dropped))
 
     def _starts(self) -> list[Revision]:
@@ -418,11 +444,10 @@ class _Look:
     def _look(self, rows: CommitRows, sizes: CommitSizes) -> None:
         self.progress.start("looking at commits", len(rows.rows), "commits")
         unread: list[str] = []
-        dropped = DataDrops.of(self.place.backend)
         for commit, row in rows.rows.items():
             revision = self._graph.load(commit)
             try:
-                self._look_at(row, revision, sizes, dropped)
+                self._look_at(row, revision, sizes)
             except UNREADABLE_ERRORS:
                 sizes.add_unread(revision)
                 unread.append(short_id(commit))
@@ -432,14 +457,14 @@ class _Look:
             few = f"{len(unread)} commits cannot be read whole, such as {unread[0]}"
             self.notes.append(f"{few}: they count as first written; 'mvcs fsck' says more")
 
-    @staticmethod
-    def _look_at(row: CommitRow, revision: Revision, sizes: CommitSizes, dropped: DataDrops) -> None:
+    def _look_at(self, row: CommitRow, revision: Revision, sizes: CommitSizes) -> None:
+        placement = self._store.manifests.placement(revision.id)
         # What was dropped counts as gone, be it that no collector came yet.
-        if dropped.get(revision.id) is not None:
-            row.value_bytes, row.exact_bytes = sizes.add_rest(revision), 0
+        if placement.dropped is not None:
             row.raw_bytes, row.depth = 0, None
+            row.value_bytes, row.exact_bytes = sizes.add_rest(revision, placement), 0
         else:
-            taken = sizes.add(revision)
+            taken = sizes.add(revision, placement)
             row.value_bytes, row.exact_bytes = taken.value_bytes, taken.exact_bytes
             row.cost, row.depth = taken.cost, taken.cost.depth
 

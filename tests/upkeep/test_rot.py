@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +46,15 @@ class Rotten:
 
     def packs(self, folder: str) -> list[Path]:
         """The packs of a folder, in the order of the commits that they were written for."""
-        with Repository.open(self.root.parent) as repo:
-            written = [found.written for found in repo._session.graph.walk([repo._session.head()])][::-1]
         exact = folder == EXACT_FOLDER
-        names = chain.from_iterable(one.exact_packs if exact else (one.pack,) for one in written)
+        with Repository.open(self.root.parent) as repo:
+            session = repo._session
+            written = [found.written for found in session.graph.walk([session.head()])][::-1]
+            names = [
+                name
+                for one in written
+                for name in (one.exact_packs if exact else session.store.manifests.first(one.id).placement.own)
+            ]
         paths = [self.root / pack_path(name, exact=exact) for name in names]
         return [path for path in paths if path.exists()]  # old exact layers were dropped
 

@@ -15,6 +15,7 @@ from mvcs.objects import Kind
 from mvcs.progress import SILENT
 from mvcs.store import ObjectStore
 from mvcs.upkeep import store_stats
+from tests.repository.states import own_packs
 from tests.store.faults import FaultyBackend
 
 MONTH = 31 * 24 * 3600
@@ -33,8 +34,10 @@ def state(number, seed=0):
     }
 
 
-def pack_bytes(folder, layer=""):
-    return sum(path.stat().st_size for path in (folder / ".mvcs" / layer).rglob("*.pack"))
+def stored_bytes(folder, *layers):
+    """The bytes of all files below some folders of a store."""
+    files = [path for layer in layers for path in (folder / ".mvcs" / layer).rglob("*") if path.is_file()]
+    return sum(path.stat().st_size for path in files)
 
 
 @pytest.fixture
@@ -49,12 +52,12 @@ def repo(tmp_path):
         yield repository
 
 
-def test_every_byte_of_every_pack_is_counted_once(repo, tmp_path):
+def test_every_byte_of_every_pack_and_manifest_is_counted_once(repo, tmp_path):
     found = repo.stats()
     assert found.commits == 5
-    assert found.stored_bytes == pack_bytes(tmp_path)
-    assert found.value_bytes == pack_bytes(tmp_path, "packs")
-    assert found.exact_bytes == pack_bytes(tmp_path, "exact") > 0
+    assert found.stored_bytes == stored_bytes(tmp_path, "packs", "exact", "manifests")
+    assert found.value_bytes == stored_bytes(tmp_path, "packs", "manifests")
+    assert found.exact_bytes == stored_bytes(tmp_path, "exact") > 0
     assert found.unreached_bytes == 0
     assert sum(item.stored_bytes for item in found.classes) == found.value_bytes
     assert sum(item.exact_bytes for item in found.classes) == found.exact_bytes
@@ -130,7 +133,7 @@ def test_a_long_history_is_looked_at_with_few_footers_in_memory(tmp_path):
         backend = FaultyBackend(place.backend)
         found = store_stats(dataclasses.replace(place, backend=backend), SILENT)
         assert found.commits == 40
-        assert found.value_bytes == pack_bytes(tmp_path)
+        assert found.value_bytes == stored_bytes(tmp_path, "packs", "manifests")
         packs = len(list((tmp_path / ".mvcs").rglob("*.pack")))
         ends = [name for name, offset, _ in backend.reads if offset < 0]
         assert len(ends) < 3 * packs
@@ -148,10 +151,16 @@ def test_a_price_is_of_a_gigabyte_and_a_month(repo):
             repo.stats(price=price)
 
 
+def written(folder):
+    """The packs and manifests of a repository."""
+    store = folder / ".mvcs"
+    return {path for layer in ("packs", "exact", "manifests") for path in (store / layer).rglob("*.*")}
+
+
 def test_what_gc_would_free_is_told_beside_what_is_reached(repo, tmp_path):
-    before = set((tmp_path / ".mvcs").rglob("*.pack"))
+    before = written(tmp_path)
     repo.commit(state(3), branch="lost")
-    lost = set((tmp_path / ".mvcs").rglob("*.pack")) - before
+    lost = written(tmp_path) - before
     for record in (tmp_path / ".mvcs/refs/heads/lost").iterdir():
         record.unlink()
     (tmp_path / ".mvcs/refs/heads/lost").rmdir()
@@ -175,8 +184,7 @@ def test_an_empty_repository_has_nothing(tmp_path):
 
 
 def test_a_commit_that_lost_a_pack_counts_as_written(repo, tmp_path):
-    """Footers of later ones tell of it."""
-    lost = repo._session.resolver.resolve("main~1").written.pack
+    lost = own_packs(repo, "main~1")[-1]
     (tmp_path / f".mvcs/packs/{lost[:2]}/{lost}.pack").unlink()
     with Repository.open(tmp_path) as again:
         found = again.stats()
@@ -187,7 +195,7 @@ def test_a_commit_that_lost_a_pack_counts_as_written(repo, tmp_path):
 
 @pytest.mark.usefixtures("repo")
 def test_a_history_that_is_damaged_is_an_error(tmp_path):
-    for path in (tmp_path / ".mvcs/packs").rglob("*.pack"):
+    for path in (tmp_path / ".mvcs/manifests").rglob("*.*"):
         path.write_bytes(path.read_bytes()[:-9])
     with Repository.open(tmp_path) as again, pytest.raises(CorruptionError):
         again.stats()

@@ -1,6 +1,7 @@
 """`why`: the shortest way to something in a store; or that nothing leads there, or what gave it up."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import torch
 from mvcs import Repository
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.objects import QuantizedTensor, path_text
-from mvcs.retention import Drop, DropLog
 from mvcs.store import ObjectStore
 from mvcs.ui.checks import why
 from mvcs.ui.text import Screen
 from mvcs.upkeep.reasons import held_by
+from tests.repository.states import own_packs
 
 
 def state(number):
@@ -116,12 +117,12 @@ def test_what_others_are_stored_near_is_kept_by_them(repo):
 
 def test_a_pack_is_kept_by_the_commit_that_needs_it(repo):
     revision, *_ = tree_of(repo, "main")
-    found = repo.why(revision.written.pack)
-    assert (found.kind, found.state, found.steps[-1].said) == ("pack", "needed", "which ends it")
+    found = repo.why(own_packs(repo, "main")[-1])
+    assert (found.kind, found.state, found.steps[-1].said) == ("pack", "needed", "which was written for it")
     exact = revision.written.exact_packs[0]
     assert repo.why(exact[:12]).steps[-1].said == "which holds its exact layer"
-    older, *_ = tree_of(repo, "main~1")
-    assert repo.why(older.written.pack).steps[-1].said == "which it reads, of an earlier commit"
+    older = own_packs(repo, "main~1")[-1]
+    assert repo.why(older).steps[-1].said == "which it reads, of an earlier commit"
 
 
 def test_what_only_the_past_of_a_branch_leads_to_says_until_when(repo):
@@ -175,7 +176,7 @@ def test_what_is_gone_without_a_record_is_lost(repo):
 
 @pytest.mark.parametrize("rev", ["main~3", "main~1", "main"])
 def test_a_pack_that_is_not_there_names_the_commits_that_need_it(repo, tmp_path, rev):
-    name = repo._session.resolver.resolve(rev).written.pack
+    name = own_packs(repo, rev)[-1]
     commit = repo.resolve(rev).id
     (tmp_path / ".mvcs" / "packs" / name[:2] / f"{name}.pack").unlink()
     with Repository.open(tmp_path) as again:
@@ -262,9 +263,10 @@ def test_dropped_data_name_the_record_and_the_rule(repo, thinned):
 
 
 def test_a_drop_of_another_layer_or_one_taken_back_explains_nothing(repo, thinned):
-    log = DropLog(repo._session.place.backend)
-    revision = repo._session.resolver.resolve("main~3")
-    log.append((Drop(revision.id, (), 0, (("data", False),)),))
+    manifests = repo._session.store.manifests
+    commit = repo._session.resolver.resolve("main~3").id
+    placement = manifests.placement(commit)
+    manifests.append(commit, replace(placement, dropped=None), placement)
     found = repo.why(thinned)
     assert (found.state, found.drops) == ("needed", [])
     assert "it is lost" in found.notes[0]
