@@ -297,7 +297,8 @@ def test_commits_are_named_by_the_branch_that_was_asked_or_head_is_on(trained: C
 
 def test_what_a_lost_pack_held_is_corruption(trained: Console) -> None:
     with Repository.open(trained.folder) as repo:
-        name = repo._session.resolver.resolve("step:300").written.pack
+        commit = repo._session.resolver.resolve("step:300").id
+        [name] = repo._session.store.manifests.placement(commit).own
         (repo._session.place.local / "packs" / name[:2] / f"{name}.pack").unlink()
     for words in (["checkout"], ["checkout", "--plan"], ["show"]):
         assert "is not in the store" in trained(*words, "step:300", code=5).err

@@ -235,7 +235,9 @@ SHARED = [("bc", "ax"), ("cd", "ay"), ("bc", "cd"), ("ab", "ab")]  # what the tw
 
 @pytest.mark.parametrize("for_archive", [False, True], ids=["shorter", "archive"])
 @pytest.mark.parametrize("seed", range(4))
-def test_commits_that_share_some_tensors_of_others_alone(tmp_path: Path, seed: int, *, for_archive: bool) -> None:
+def test_commits_that_share_some_tensors_of_others_alone(
+    tmp_path: Path, seed: int, *, for_archive: bool
+) -> None:
     """What is near another tensor of such a commit is not there for those that need the rest of it alone."""
     drawn = np.random.default_rng(seed)
     start = drawn.standard_normal((24, 24)).astype(np.float32)

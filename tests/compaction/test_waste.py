@@ -38,7 +38,10 @@ def needed(repo: Repository) -> dict[str, int]:
     """Return the packs that the tip needs, with their bytes."""
     backend = repo._session.place.backend
     tip = repo._session.resolver.resolve("HEAD").id
-    return {name: backend.size(pack_path(name)) or 0 for name in repo._session.store.manifests.placement(tip).packs}
+    return {
+        name: backend.size(pack_path(name)) or 0
+        for name in repo._session.store.manifests.placement(tip).packs
+    }
 
 
 def test_what_commits_need_of_such_a_pack_is_stored_again(folder: Path) -> None:

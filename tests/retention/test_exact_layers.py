@@ -109,7 +109,7 @@ def test_every_drop_is_on_record(repo):
     recorded = {found.commit.hex(): found.packs for found in DropLog(backend).drops()}
     assert set(recorded) == {info.id for info in commits[:3]}
     for found in DropLog(backend).drops():
-        assert found.packs == graph.get(found.commit).written.exact_packs
+        assert found.packs == graph.load(found.commit).written.exact_packs
 
 
 def test_a_lost_layer_is_told_from_a_dropped_one(repo):
@@ -152,7 +152,7 @@ def test_a_drop_that_was_recorded_and_not_carried_out_is_carried_out_later(repo)
     backend.put(orphan, b"rest of a layer")
     assert drop_old_layers(Source(*opened(repo)), 2) == []
     assert "ab" * 32 in exact_packs(backend)
-    DropLog(backend).append((Drop(graph.get(bytes.fromhex(repo.head().id)).id, ("ab" * 32,), 0),))
+    DropLog(backend).append((Drop(graph.load(bytes.fromhex(repo.head().id)).id, ("ab" * 32,), 0),))
     assert drop_old_layers(Source(backend, Graph(ObjectStore(backend)), refs), 2) == []
     assert len(exact_packs(backend)) == 2
     assert repo.fsck().ok
@@ -186,7 +186,7 @@ def test_the_layers_of_a_deleted_branch_go_with_the_next_commit(repo, bins):
     repo.switch("main")
     repo.delete_branch("side", force=True)
     backend, graph, _ = opened(repo)
-    packs = set(graph.get(bytes.fromhex(gone[1])).written.exact_packs)
+    packs = set(graph.load(bytes.fromhex(gone[1])).written.exact_packs)
     assert packs <= exact_packs(backend)
     commit(repo, 3, bins)
     assert not packs & exact_packs(backend)
@@ -385,7 +385,7 @@ def test_a_layer_that_came_back_stays_behind_many_exact_commits(repo):
     """A record says that it was dropped; the rule keeps it now."""
     info = commit(repo, 0)
     backend, graph, _ = opened(repo)
-    revision = graph.get(bytes.fromhex(info.id))
+    revision = graph.load(bytes.fromhex(info.id))
     DropLog(backend).append((Drop(revision.id, revision.written.exact_packs, 0),))
     go_on(repo, bins=None)
     assert kept(repo) == {0}

@@ -10,12 +10,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
-from mvcs.history import EndingPacks
-from mvcs.objects import ObjectId
-from mvcs.repository.keeping.letting_go import LettingGo
 from mvcs.repository.keeping.retained import Retained
-from mvcs.retention import DataDrop, record_drops
-from mvcs.retention.drops import MAX_RECORD
+from mvcs.repository.keeping.retention_run import RetentionRun
 from tests.repository.states import content, leaves, state
 
 COMMITS = 12
@@ -303,7 +299,7 @@ def test_a_repair_counts_commits_whose_data_should_be_there(work: Path) -> None:
 
 
 class Meanwhile:
-    """Does something when the first commits were stored anew."""
+    """Does something when the first commits are stored again."""
 
     def __init__(self, work: Path, act: Callable[[Repository], object]) -> None:
         self.work, self.act, self.done = work, act, False
@@ -339,12 +335,6 @@ def test_what_is_kept_meanwhile_is_not_dropped(work: Path, act: Callable[[Reposi
         with pytest.raises(ConflictError, match=r"changed while|since commits are being"):
             repo.apply_retention()
         assert restored(repo) == before
-    # What another run may have written in the same bytes is left to gc; that is history alone.
-    rest = set(work.rglob("*.pack")) - set(names)
-    assert sum(path.stat().st_size for path in rest) < 0.03 * packs(work)
-    age(work)
-    with Repository.open(work) as repo:
-        repo.gc(wait_days=0, execute=True)
     assert sorted(work.rglob("*.pack")) == names
 
 
@@ -358,66 +348,26 @@ def test_every_rehearsal_gives_the_same_answer(work: Path) -> None:
     assert found[0].bytes == pytest.approx(done.bytes, rel=0.05)
 
 
-def test_what_was_ended_anew_is_as_old_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files are young; a clock that was behind is believed no further than its parents and the store."""
-    now = time.time()
-    monkeypatch.setattr("time.time_ns", lambda: round((now - 40 * 86400) * 1e9))
+def test_what_was_moved_is_as_old_as_it_was(tmp_path: Path) -> None:
+    """Its packs and its newest record are young."""
     with Repository.init(tmp_path) as repo:
         for number in range(3):
             repo.commit(state(number), step=number)
-    monkeypatch.undo()
-    with Repository.open(tmp_path) as repo:
+        old = time.time() - 40 * 86400
+        for path in (tmp_path / ".mvcs/manifests").rglob("*.*"):
+            os.utime(path, (old, old))
         repo.commit(state(3), step=3)
         repo.compact(max_depth=0)
-        repo.set_retention(newer="14d")
-        assert repo.apply_retention(dry_run=True).dropped == []
-        os.utime(tmp_path / ".mvcs/mvcs.json", (now - 20 * 86400,) * 2)
+        repo.set_retention(newer="14d", force=True)
         found = repo.apply_retention(dry_run=True, force=True)
         assert {item.step for item in found.dropped} == {0, 1, 2}
-
-
-def test_a_repair_says_anew_which_data_were_dropped(work: Path) -> None:
-    _, dropped = applied(work, last=2, every=300)
-    with Repository.open(work) as repo:
-        before = restored(repo)
-    records = sorted((work / ".mvcs/retention/drops").iterdir())
-    for number, path in enumerate(records):
-        path.chmod(0o644)
-        path.write_bytes(b"damage" if number else bytes(MAX_RECORD + 1))
-    with Repository.open(work) as repo:
-        report = repo.repair(execute=True)
-        assert report.losses == []
-        assert any(f"the data of {len(dropped)} commits" in note for note in report.notes)
-    with Repository.open(work) as repo:
-        assert repo.fsck().ok
-        assert restored(repo) == before
-        assert {info.step for info in repo.log(all_branches=True) if info.data_dropped} == dropped
-        with pytest.raises(
-            NotFoundError, match=r"were dropped on .*a record that was damaged may have said so"
-        ):
-            repo.checkout("step:500", numpy=True)
-
-
-def test_a_repair_takes_no_lost_data_for_dropped_ones(work: Path) -> None:
-    applied(work, last=2, every=300)
-    for path in (work / ".mvcs/retention/drops").iterdir():
-        path.chmod(0o644)
-        path.write_bytes(b"damage")
-    with Repository.open(work) as repo:
-        tip = repo._session.resolver.resolve("main")
-        ended = EndingPacks.of(repo._session.place.backend).all_whole(tip.id)
-    for name in {tip.written.pack, *(one.pack for one in ended)}:
-        for path in work.rglob(f"{name}.pack"):
-            path.unlink()
-    with Repository.open(work) as repo:
-        assert not repo.repair(execute=False).ok
 
 
 def test_layers_that_stayed_are_not_reported_as_freed(work: Path) -> None:
     with Repository.open(work) as repo:
         repo.set_retention(layer="exact", last=1, force=True)
         before = packs(work)
-        going = LettingGo.begin(Retained.of(repo._session, None), force=True)
+        going = RetentionRun.begin(Retained.of(repo._session, None), force=True)
         with Repository.open(work) as other:
             other.pin("main@500", "meanwhile")
         report = going.execute()
@@ -466,16 +416,12 @@ def test_what_is_kept_before_its_data_are_collected_keeps_them(work: Path) -> No
     see_that_all_are_kept(work, before)
 
 
-@pytest.mark.parametrize("compacts", [False, True], ids=["plain", "compacted"])
-def test_drops_on_record_take_nothing_that_is_kept(work: Path, *, compacts: bool) -> None:
-    """As after a kill between the record and the first ref."""
+def test_a_drop_can_be_taken_back_after_a_compaction(work: Path) -> None:
+    """Which has nothing more to do with the data that were dropped."""
     with Repository.open(work) as repo:
         before = restored(repo)
         repo.set_retention(last=2, every=300, tagged=True)
-        drops = [DataDrop(ObjectId(bytes.fromhex(info.id)), 0, 0) for info in repo.log(all_branches=True)]
-        record_drops(repo._session.place.backend, drops, "Ada")
+        repo.apply_retention()
         keep(repo)
-    if compacts:
-        with Repository.open(work) as repo:
-            repo.compact(max_depth=1)
+        repo.compact(max_depth=1)
     see_that_all_are_kept(work, before)
