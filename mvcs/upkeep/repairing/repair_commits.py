@@ -167,7 +167,10 @@ class CommitRepair:
     def _placed(self, view: ObjectStore, revision: Revision) -> tuple[Placement, list[ObjectId]]:
         """Work out in which packs a commit lies, as far as it is there; return what is nowhere as well."""
         packs, missing = dict[str, None](), list[ObjectId]()
-        for identifier in [*_needs(view, revision), revision.id]:
+        needs = {revision.commit.tree: Kind.TREE}
+        with suppress(*UNREADABLE_ERRORS):
+            needs = _needs(view, revision)
+        for identifier in [*needs, revision.id]:
             try:
                 packs |= dict.fromkeys(view.catalog.chain_of(view.catalog.locate(identifier)).packs)
             except UNREADABLE_ERRORS:
@@ -199,8 +202,8 @@ class CommitRepair:
         view = self._listed()
         revision = Graph(view).load(commit)
         placement, missing = self._placed(view, revision)
-        if not missing:
-            return placement
+        if not missing or revision.commit.tree in missing:
+            return None if missing else placement
         rest = {commit, *_needs(view, revision, data=False)}
         if not rest.isdisjoint(missing) or not has_upgrade(view.backend, DROPPED_DATA):
             return None
