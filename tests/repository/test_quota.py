@@ -20,9 +20,9 @@ def packs(folder: Path) -> dict[str, int]:
 
 
 def age(folder: Path, days: float) -> None:
-    """Let so many days pass by the clock of the store: packs are older, and so is what collectors said."""
+    """Let so many days pass by the clock of the store: for packs, manifests and what collectors said."""
     local, written = folder / ".mvcs", time.time() - days * 86400
-    for path in (*local.rglob("*.pack"), *local.glob("gc/*")):
+    for path in (*local.rglob("*.pack"), *local.glob("manifests/*/*"), *local.glob("gc/*")):
         os.utime(path, (written, written))
 
 
@@ -100,6 +100,14 @@ def test_old_commits_go_first(repo: Repository, tmp_path: Path) -> None:
     assert len(made) > 7
     assert sum(info.data_dropped for info in repo.log()) > 7
     assert repo.fsck().ok
+
+
+def test_what_rules_just_dropped_is_said_to_wait(repo: Repository, tmp_path: Path) -> None:
+    repo.set_retention(last=2)
+    repo = limited(repo, sum(packs(tmp_path).values()) + 1000)
+    with pytest.raises(StorageError, match="nothing was committed") as caught:
+        commit(repo, 10)
+    assert "go once they have waited" in str(caught.value.hint)
 
 
 def test_what_nothing_needs_is_condemned_and_goes_a_day_later(repo: Repository, tmp_path: Path) -> None:

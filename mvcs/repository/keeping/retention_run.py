@@ -297,8 +297,10 @@ class MadeRoom:
         """Drop what no rule keeps. What stays is stored again for that, which takes room for a while."""
         own = Retained.of(self.session, None)
         if Ruling.of(own.store.backend).of_layer(Layer.DATA):
-            RetentionRun.begin(own, force=False).execute()
+            done = RetentionRun.begin(own, force=False).execute()
             self._collect()
+            if done.executed:  # for a while, packs count as needed by where commits lay before
+                self.waiting += done.bytes - done.layer_bytes
 
     def _collect(self) -> None:
         """Delete what has waited, and condemn what is old enough."""
