@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from mvcs.delta import Encoding, decode, encoding_numbered
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, LostError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import (
     MAX_NUMBER,
     Commit,
@@ -424,7 +424,7 @@ class Manifests:
             with odd_is_damage():
                 return self._backend.read_small(path, MAX_RECORD), path
         except NotFoundError as error:
-            raise NotFoundError(f"commit {short_id(commit)} is not in the store", hint=REPAIR_HINT) from error
+            raise LostError(f"commit {short_id(commit)} is not in the store", hint=REPAIR_HINT) from error
         except CorruptionError as error:
             raise _damaged(path, error) from error
 
