@@ -237,7 +237,7 @@ class Repack:
             self.moves[commit] = Moved(commit, now, placement)
         superseded = set(placement.own)
         for number in self._store.manifests.numbers(commit) if placement.number else ():
-            with suppress(NotFoundError):  # it was collected
+            with suppress(CorruptionError, NotFoundError):  # it was collected, or is none of the newest
                 superseded.update(self._store.manifests.numbered(commit, number).own)
         if self._has_data(commit):
             self._moved |= dict.fromkeys(superseded.difference(now.packs), now.packs)

@@ -118,11 +118,12 @@ def check(history: History, without: frozenset[str] = frozenset()) -> None:
 
 
 def depths(history: History, rev: str = "HEAD") -> list[int]:
-    """How deep the commits behind a revision lie today, newest first."""
+    """How deep the commits behind a revision lie today that have their data, newest first."""
     with Repository.open(history.folder) as repo:
         session = repo._session
         found = []
-        for revision in session.graph.first_parents(session.resolver.resolve(rev)):
+        line = session.graph.first_parents(session.resolver.resolve(rev))
+        for revision in (one for one in line if session.data_drop(one.id) is None):
             reading = open_reading(session.store.apart(), revision, SILENT)
             catalog = reading.store.catalog
             chunks = (link for leaf in reading.tree.leaves for link in located_chunks(reading.store, leaf))

@@ -121,6 +121,30 @@ def test_what_needs_dropped_commits_is_stored_without_them(tmp_path: Path) -> No
             content(repo, ids[2])
 
 
+def test_of_an_archive_with_dropped_commits_each_is_near_the_next_that_is_kept(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", COMMITS, bounded=True)
+    with Repository.open(history.folder) as repo:
+        repo.set_retention(every=3, last=1)
+        gone = frozenset(item.commit for item in repo.apply_retention().dropped if item.layer == "data")
+        assert len(gone) > 3
+    collect(history)
+    compact(history, for_archive=True)
+    collect(history)
+    check(history, without=gone)
+    assert depths(history) == list(range(COMMITS - len(gone)))
+
+
+def test_a_commit_that_a_pin_alone_leads_to_is_stored_again(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", 4, bounded=False)
+    with Repository.open(history.folder) as repo:
+        repo.switch("other", create_from="HEAD~3")
+        repo.pin("main")
+        repo.delete_branch("main", force=True)
+    assert len(repack(history, depth=0).moves) == 3
+    collect(history)
+    check(history)
+
+
 @pytest.mark.parametrize("for_archive", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_may_stop_anywhere_and_is_ended_by_the_next(tmp_path: Path, *, for_archive: bool) -> None:
     history = made(tmp_path / "work", 5, bounded=True, rows=8)
