@@ -12,7 +12,7 @@ from mvcs.errors import NotFoundError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.packs.footer import Footer
 from mvcs.upkeep.repairing.repair_commits import MOVED
-from tests.remotes.forging import forge_tip
+from tests.remotes.forging import forge_footer
 from tests.repository.states import content, copied, own_packs, state
 
 COMMITS, KEPT = 4, 2
@@ -69,7 +69,7 @@ def packs(folder: Path) -> list[Path]:
     return sorted((folder / "work/.mvcs/packs").rglob("*.pack"))
 
 
-def ending(folder: Path, rev: str) -> list[Path]:
+def own(folder: Path, rev: str) -> list[Path]:
     with Repository.open(folder / "work") as repo:
         name = own_packs(repo, rev)[-1]
     return [path for path in packs(folder) if path.stem == name]
@@ -84,8 +84,8 @@ def empty(path: Path) -> None:
 
 
 LOST = [
-    (Path.unlink, lambda folder: ending(folder, "main")),
-    (spoil, lambda folder: ending(folder, "main~2")),
+    (Path.unlink, lambda folder: own(folder, "main")),
+    (spoil, lambda folder: own(folder, "main~2")),
     (empty, lambda folder: packs(folder)[:2]),
     (Path.unlink, packs),
     (spoil, packs),
@@ -129,7 +129,7 @@ def test_a_backup_that_was_stored_anew_mends_what_was_not(backed_up: Path, tmp_p
         with Repository.open(tmp_path / "far") as far:
             far.compact(for_archive=True)
         collect(repo, "far")
-    for path in ending(tmp_path, "main"):
+    for path in own(tmp_path, "main"):
         path.unlink()
     with Repository.open(tmp_path / "work") as repo:
         report = repo.repair()
@@ -164,15 +164,18 @@ def test_a_backup_that_lies_is_not_believed(folder: Path) -> None:
         lie = replace(footer.entries[at], ids=(wanted, *footer.entries[at].ids[1:]))
         return replace(footer, entries=(*footer.entries[:at], lie, *footer.entries[at + 1 :]))
 
-    forge_tip(folder / "far", forge)
-    for path in ending(folder, "main"):
+    with Repository.open(folder / "work") as repo:
+        before = {info.id: content(repo, info.id) for info in repo.log()}
+    tip = next(iter(before))
+    forge_footer(folder / "far", forge)
+    for path in own(folder, "main"):
         path.unlink()
-    left = packs(folder)
     with Repository.open(folder / "work") as repo:
         report = repo.repair()
-    assert not report.ok
-    assert any("where its footer promises one" in note for note in report.notes)
-    assert packs(folder) == left
+        assert not report.ok
+        assert any(f"commit {tip[:12]} was not mended" in note for note in report.notes)
+        assert {loss.commit for loss in report.losses} == {tip}
+        assert all(content(repo, one) == values for one, values in before.items() if one != tip)
 
 
 def test_a_backup_that_lacks_the_newest_commit_mends_those_behind_it(folder: Path) -> None:
@@ -180,7 +183,7 @@ def test_a_backup_that_lacks_the_newest_commit_mends_those_behind_it(folder: Pat
     with Repository.open(folder / "work") as repo:
         ids = [info.id for info in repo.log()]
         repo.commit(state(9), step=9)
-    for path in (*ending(folder, "main"), *ending(folder, "main~2")):
+    for path in (*own(folder, "main"), *own(folder, "main~2")):
         path.unlink()
     with Repository.open(folder / "work") as repo:
         report = repo.repair()

@@ -39,7 +39,7 @@ from mvcs.refs import (
 )
 from mvcs.remotes import Completeness
 from mvcs.reports import FsckReport, Problem, as_size
-from mvcs.retention import DropLog, pins_row, rules_row
+from mvcs.retention import DropLog, pinned, pins_row, rules_row
 from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
@@ -135,9 +135,11 @@ class Fsck:
             self.seen.all()  # before the refs: another process may see more while they are read
         refs = RefCheck(self.store.backend, self.refs, self.seen, self._report, self.notes.append)
         rows = refs.rows()
-        detached = [] if head is None else [head.id]
+        others = [] if head is None else [head.id]
+        with suppress(MvcsError):  # it was told what is wrong with pins
+            others += pinned(self.store.backend)
         with self.store.catalog.settled():
-            self._follow([*_tips(rows), *detached])
+            self._follow([*_tips(rows), *others])
             packs = PackCheck(
                 self.store, self.progress, self._reached, self._beside, self._layers, self.notes.append
             )
@@ -147,7 +149,7 @@ class Fsck:
         refs.vanished(rows)
         # Before the refs are read again: what was published by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()
-        live = self._look_again(detached)
+        live = self._look_again(others)
         if unpublished is not None:
             self._nameless(rows, unpublished)
         dropped = self._dropped()
@@ -209,7 +211,7 @@ class Fsck:
                 self._report("retention", path, error)
 
     def _follow(self, tips: Iterable[ObjectId]) -> None:
-        """Check the commits that refs and HEAD lead to."""
+        """Check the commits that refs, HEAD and pins lead to."""
         listed = self.store.manifests.listed()
         for commit, revision in self._walk(tips):
             is_whole = self._records(commit, listed.get(commit, []))
@@ -294,11 +296,11 @@ class Fsck:
         """Return the commits whose data were dropped on purpose."""
         return [commit for commit, placement in self._placements.items() if placement.dropped is not None]
 
-    def _look_again(self, detached: Iterable[ObjectId]) -> set[ObjectId]:
+    def _look_again(self, others: Iterable[ObjectId]) -> set[ObjectId]:
         """Follow refs once more: what was written meanwhile belongs to somebody, and what went to nobody.
 
         Returns:
-            The commits that refs and HEAD lead to now.
+            The commits that refs, HEAD and pins lead to now.
         """
         tips = [
             record.target
@@ -308,7 +310,7 @@ class Fsck:
         ]
         listed, live = self.store.manifests.listed(), set[ObjectId]()
         before, self._placements, self._reached = self._placements, {}, set()
-        for commit, revision in self._walk([*tips, *detached]):
+        for commit, revision in self._walk([*tips, *others]):
             live.add(commit)
             known = before.get(commit)
             if not isinstance(revision, Revision):

@@ -172,7 +172,7 @@ class Repair:
             report.problems,
             losses,
             len(revisions),
-            [*self.notes, *report.notes],
+            list(dict.fromkeys([*self.notes, *report.notes])),
             restorable.whole,
             list(newest),
         )

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, groupby
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+)
 from mvcs.history import Graph, Revision
 from mvcs.objects import Blob, Commit, Kind, ObjectId, object_id, short_id
 from mvcs.progress import Progress
@@ -31,6 +38,7 @@ from mvcs.store import (
     decode_placement,
     encode_placement,
     has_upgrade,
+    is_no_file,
     manifest_path,
     pack_path,
     read_footer,
@@ -73,6 +81,8 @@ class CommitRepair:
     note: Callable[[str], None]
     mended: list[Mended] = field(default_factory=list)
     needless: set[PackKey] = field(default_factory=set)
+    _lost: set[str] = field(default_factory=set)
+    _hopeless: set[ObjectId] = field(default_factory=set)
 
     # Manifests.
 
@@ -87,7 +97,9 @@ class CommitRepair:
                 met.add(commit)
                 try:
                     self._records(commit, revision)
-                except UNREADABLE_ERRORS as error:
+                except MvcsError as error:
+                    if isinstance(error, StorageError) and not is_no_file(error):
+                        raise
                     self.note(f"the manifest of commit {short_id(commit)} was not mended: {error.message}")
 
     def _records(self, commit: ObjectId, revision: Revision | None) -> None:
@@ -138,8 +150,12 @@ class CommitRepair:
                 parents.append(graph.load(parent))
         placement, _ = self._placed(view, Revision(written))
         manifest = Manifest(written, placement, graph.ancestors(parents))
-        data = (manifest if found else manifest.counted()).encode()
-        self._turned.put(manifest_path(commit, 0), data, MADE_AGAIN, whole=False)
+        path, data = manifest_path(commit, 0), (manifest if found else manifest.counted()).encode()
+        if view.backend.size(path) is not None:
+            self._turned.put(path, data, MADE_AGAIN, whole=False)
+        else:
+            view.backend.create(path, data)
+            self.mended.append(Mended(path, MADE_AGAIN, len(data), whole=False))
 
     def _listed(self) -> ObjectStore:
         """Return a view of every pack of the store whose footer can be read."""
@@ -219,40 +235,39 @@ class CommitRepair:
         """Bring what commits lack, or have in lost packs alone, into packs of other names."""
         values = {key for key in lost if not key.exact}
         named = values & self.wanted.names()
-        names = {key.name for key in values}
-        lacking = [revision for revision in self.wanted.revisions() if self._lacks(revision, names)]
+        self._lost.update(key.name for key in values)
+        complete = Completeness(self.wanted.store.apart())
+        due = (one for one in self.wanted.revisions() if one.id not in self._hopeless)
+        lacking = [revision for revision in due if self._lacks(revision, complete)]
         if lacking:
             self.progress.start("mending commits", len(lacking), "commits")
-            self._mend(lacking[::-1], names)
+            self._mend(lacking[::-1])
             self.progress.finish()
         # What no longer tells what it is may be what nothing named for that very reason.
         self._take_out((named | set(filter(self._is_mute, values))) - self.wanted.names())
 
-    def _lacks(self, revision: Revision, lost: Collection[str]) -> bool:
+    def _lacks(self, revision: Revision, complete: Completeness) -> bool:
         try:
             placement = self._manifests.placement(revision.id)
-            self._complete.check(revision, placement.packs, data=placement.dropped is None)
+            complete.check(revision, placement.packs, data=placement.dropped is None)
         except UNREADABLE_ERRORS:
             return True
-        return not set(placement.packs).isdisjoint(lost)
+        return not self._lost.isdisjoint(placement.packs)
 
-    @property
-    def _complete(self) -> Completeness:
-        return Completeness(self.wanted.store.apart())
-
-    def _mend(self, revisions: Iterable[Revision], lost: Collection[str]) -> None:
-        target, union = self._target(lost), self._union(lost)
+    def _mend(self, revisions: Iterable[Revision]) -> None:
+        target, union = self._target(), self._union()
         for revision in revisions:
             try:
-                self._mend_one(revision, target, union, lost)
+                self._mend_one(revision, target, union)
             except MvcsError as error:
+                self._hopeless.add(revision.id)
                 self.note(f"commit {short_id(revision.id)} was not mended: {error.message}")
             self.progress.advance(1)
 
-    def _target(self, lost: Collection[str]) -> ObjectStore:
+    def _target(self) -> ObjectStore:
         """Return a view of the packs that stay, in which all is found that they decode without others."""
         view = self.wanted.store.apart()
-        names = [name for name in sorted(value_packs(view.backend)) if name not in lost]
+        names = [name for name in sorted(value_packs(view.backend)) if name not in self._lost]
         placed = []
         for name in names:
             with suppress(*UNREADABLE_ERRORS):
@@ -262,13 +277,13 @@ class CommitRepair:
         view.catalog.distrust(*gone)
         return view
 
-    def _union(self, lost: Collection[str]) -> ObjectStore:
+    def _union(self) -> ObjectStore:
         """Return a view of every pack here and in the sources, of lost ones as far as they can be read."""
         backend = self.wanted.store.backend
         for source in reversed(self.sources):
             backend = Overlay(source.backend, backend) if backend is not source.backend else backend
         union = ObjectStore(backend, self.wanted.store.memory)
-        for name in sorted(lost):
+        for name in sorted(self._lost):
             with suppress(MvcsError):
                 try:
                     union.catalog.attach(name)
@@ -276,9 +291,7 @@ class CommitRepair:
                     salvage(union, name, exact=False)
         return union
 
-    def _mend_one(
-        self, revision: Revision, target: ObjectStore, union: ObjectStore, lost: Collection[str]
-    ) -> None:
+    def _mend_one(self, revision: Revision, target: ObjectStore, union: ObjectStore) -> None:
         manifests = self._manifests
         read = manifests.placement(revision.id)
         with suppress(MvcsError):  # what lies elsewhere is looked for there first
@@ -299,7 +312,7 @@ class CommitRepair:
                 union.read(needs[identifier], identifier)
         links = [union.catalog.locate(identifier) for identifier in missing]
         self.allow(sum(link.length for link in links))
-        kept = [name for name in read.own if name not in lost and target.catalog.known(name)]
+        kept = [name for name in read.own if name not in self._lost and target.catalog.known(name)]
         rewriter = Rewriter(union, target, _LIMITS, salts=_salts(revision.id, read.number))
         try:
             for entry in _by_entry(union, links):
@@ -314,20 +327,21 @@ class CommitRepair:
         placement = replace(placement, dropped=dropped)
         if placement == read:
             return
-        moved = self.wanted.refs.duties.move(manifests, [Moved(revision.id, placement, read)], self.author)
-        self._tell(rewriter.packs, {link.pack for link in links}, moved)
+        move = [Moved(revision.id, placement, read)]
+        moved = self.wanted.refs.duties.move(manifests, move, self.author)
+        if not moved:
+            raise ConflictError("another writer moved it meanwhile")
+        self._tell(rewriter.packs, {link.pack for link in links}, moved[0])
 
-    def _tell(self, packs: Sequence[str], homes: Collection[str], moved: Iterable[Moved]) -> None:
+    def _tell(self, packs: Sequence[str], homes: Collection[str], moved: Moved) -> None:
         backend = self.wanted.store.backend
         names = [one.name for one in self.sources if any(one.backend.size(pack_path(name)) for name in homes)]
         how = (
             f"copied from {' and '.join(names)}, out of other packs" if names else "stored again from others"
         )
-        for path in map(pack_path, packs):
-            self.mended.append(Mended(path, how, backend.size(path) or 0))
-        for one in moved:
-            path = manifest_path(one.commit, one.now.number)
-            self.mended.append(Mended(path, MOVED, backend.size(path) or 0))
+        paths = {pack_path(name): how for name in packs}
+        paths[manifest_path(moved.commit, moved.now.number)] = MOVED
+        self.mended += (Mended(path, said, backend.size(path) or 0) for path, said in paths.items())
 
     def _packs_elsewhere(self, commit: ObjectId) -> Iterator[str]:
         for source in self.sources:

@@ -10,7 +10,7 @@ from mvcs.errors import ConflictError, MvcsError, NotFoundError, StorageError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, checksum
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.retention import DropLog
+from mvcs.retention import DropLog, pinned
 from mvcs.store import MAX_FILE, Backend, LocalBackend, ObjectStore, Overlay, pack_path
 
 FOLDER = "damaged"
@@ -133,7 +133,7 @@ class PackKey:
 
 @dataclass
 class WantedPacks:
-    """Walks over the commits that refs and HEAD lead to, as far as manifests tell of them.
+    """Walks over the commits that refs, HEAD and pins lead to, as far as manifests tell of them.
 
     Attributes:
         store: the store.
@@ -174,7 +174,7 @@ class WantedPacks:
         return found - self._given_up(found)
 
     def tips(self) -> Iterator[ObjectId]:
-        """Yield the commits that refs and HEAD name."""
+        """Yield the commits that refs, HEAD and pins name."""
         for kind in (HEADS, TAGS, REMOTES):
             survey = self.refs.survey(kind)
             whole = [*survey.whole.values(), *(self.refs.last_whole(kind, name) for name in survey.damaged)]
@@ -183,6 +183,8 @@ class WantedPacks:
                     yield record.target
         if self.head is not None:
             yield self.head
+        with suppress(MvcsError):  # what is wrong with pins is told apart
+            yield from pinned(self.store.backend)
 
     def _given_up(self, found: set[PackKey]) -> set[PackKey]:
         """Return exact packs that are not there and need not be: beside a damaged record nobody can tell."""
