@@ -1,4 +1,4 @@
-"""Packs of commits that nothing leads to any more, on which others lean: how much of each is of use."""
+"""Packs of commits that nothing leads to any more, which others need: how much of each is of use."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -11,19 +11,19 @@ from mvcs.restore.show import located_chunks
 from mvcs.store import UNREADABLE_ERRORS, Located, ObjectStore, links_behind, pack_path
 
 _LEAST_BYTES = 1 << 16
-_ENDING_BYTES = 1 << 12  # about what ending one commit anew takes
+_MOVE_BYTES = 1 << 12  # about what moving one commit takes
 _HELD = 32  # commits after which footers are let go that the last one does not need
 
 
 @dataclass(frozen=True)
 class PartlyNeeded:
-    """A pack on which commits lean, and which is none of theirs.
+    """A pack that commits need, and which is none of theirs.
 
     Attributes:
         pack: its name.
         bytes: what it takes.
         unused: bytes of entries that no commit needs, also as what others are near.
-        commits: how many lean on it.
+        commits: how many need it.
     """
 
     pack: str
@@ -32,8 +32,8 @@ class PartlyNeeded:
     commits: int
 
     def is_waste(self, most: float) -> bool:
-        """Tell whether more than a share of it is of no use, and storing the rest anew saves bytes."""
-        return self.unused > max(most * self.bytes, _LEAST_BYTES + self.commits * _ENDING_BYTES)
+        """Tell whether more than a share of it is of no use, and storing the rest again saves bytes."""
+        return self.unused > max(most * self.bytes, _LEAST_BYTES + self.commits * _MOVE_BYTES)
 
 
 def partly_needed(

@@ -1,4 +1,4 @@
-"""`mvcs compact`: store commits anew, with shorter chains or in fewer bytes."""
+"""`mvcs compact`: store commits again, with shorter chains or in fewer bytes."""
 
 import os
 import signal
@@ -74,11 +74,10 @@ def command(
     """Rewrite the commits of RANGE (default: all), so that restoring them costs less, or they take less.
 
     RANGE is a revision, which means it and all behind it, or A..B. No id changes, and every commit restores
-    what it did. What is encoded again is decoded and compared before a branch or tag leads to it.
+    what it did. What is encoded again is decoded and compared before any commit is read from it.
     Where much of a pack that an amended commit left is unused, commits no longer depend on it.
     Others may commit meanwhile. When it is broken off, run it again: it continues behind what was verified.
     Old packs stay until 'mvcs gc' finds that nothing needs them. Exact layers are left alone.
-    Older versions of mvcs can read the store afterwards, but no longer write to it.
     """
     if beside is not None and share is None:
         raise UsageError("--beside goes with --share alone", hint="add --share 0.01")

@@ -44,7 +44,7 @@ class Compaction:
         limits: how long chains may be.
         for_archive: whether older commits are stored near later ones.
         chosen: the commits that are to be stored so; None for all.
-        beside: what it rests by, and is told how far it is; None to do it at once.
+        beside: what it rests by, and its progress then; None to do it at once.
     """
 
     session: Session

@@ -249,7 +249,7 @@ class RetentionRun:
 
 @dataclass
 class MadeRoom:
-    """Makes room for what is to be written; what cannot be done is told, and hinders nothing.
+    """Makes room for what is to be written; what cannot be done is a warning, and hinders nothing.
 
     What killed commands of this clone left goes at once, and so do exact layers that no rule keeps. Of the
     rest others may know: it is condemned first, and goes a day later at the earliest, as with `gc`.
@@ -299,8 +299,8 @@ class MadeRoom:
         if Ruling.of(own.store.backend).of_layer(Layer.DATA):
             done = RetentionRun.begin(own, force=False).execute()
             self._collect()
-            if done.executed:  # for a while, packs count as needed by where commits lay before
-                self.waiting += done.bytes - done.layer_bytes
+            if done.executed:  # a collector may count them as needed a while longer
+                self.waiting = max(self.waiting, done.bytes - done.layer_bytes)
 
     def _collect(self) -> None:
         """Delete what has waited, and condemn what is old enough."""
