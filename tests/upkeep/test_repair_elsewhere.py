@@ -193,3 +193,21 @@ def test_a_backup_that_lacks_the_newest_commit_mends_those_behind_it(folder: Pat
     with Repository.open(folder / "work") as repo:
         assert [info.id for info in repo.log()] == ids
         assert all(content(repo, one) for one in ids)
+
+
+def test_what_packs_here_hold_that_nothing_needs_is_named_again(backed_up: Path, tmp_path: Path) -> None:
+    """The commits were stored again, their new packs are lost, and the old ones were not collected yet."""
+    copied(backed_up, tmp_path)
+    old = packs(tmp_path)
+    with Repository.open(tmp_path / "work") as repo:
+        before = restored(repo)
+        repo.remove_remote("far")
+        repo.compact(for_archive=True)
+    for path in packs(tmp_path):
+        if path not in old:
+            path.unlink()
+    with Repository.open(tmp_path / "work") as repo:
+        report = repo.repair()
+        assert report.ok
+        assert {one.how for one in report.mended} == {MOVED}
+        assert restored(repo) == before
