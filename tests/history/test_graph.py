@@ -9,15 +9,19 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.footer import MAX_ANCESTORS
-from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.manifests import (
+    MAX_ANCESTORS,
+    Manifest,
+    Manifests,
+    Placement,
+    WrittenCommit,
+    manifest_path,
+)
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_name, pack_path
-from mvcs.store.writing.writer import ObjectWriter
 
 
 class Line:
-    """Commits with parents and times of a test's choice, in packs like any others."""
+    """Commits with parents and times of a test's choice, with manifests like any others."""
 
     def __init__(self, root):
         self.backend = open_backend(root)
@@ -29,23 +33,19 @@ class Line:
         revisions = [self.names[parent] for parent in parents]
         tree = object_id(Kind.TREE, name.encode())
         commit = Commit(tree, tuple(item.id for item in revisions), "Ada", time, name)
-        writer = ObjectWriter(self.store)
-        identifier = writer.put(Kind.COMMIT, commit.encode())
-        own = WrittenCommit(identifier, commit.encode(), "", 0, 0, 0, 0)
-        pack = writer.finish((own, *self.graph.copies(revisions)))
-        self.graph.learn(self.store.catalog.attach(pack))
-        self.names[name] = self.graph.load(identifier, pack)
+        written = WrittenCommit(commit.id, commit.encode())
+        self.store.manifests.write(Manifest(written, Placement(), self.graph.ancestors(revisions)))
+        self.names[name] = self.graph.load(commit.id)
         return self.names[name]
 
     def read(self, name):
         """The same commit in a graph that knows nothing yet."""
         graph = Graph(ObjectStore(self.backend))
-        known = self.names[name]
-        return graph, graph.load(known.id, known.written.pack)
+        return graph, graph.load(self.names[name].id)
 
     def walk(self, *names):
         graph, _ = self.read(names[0])
-        starts = [graph.load(self.names[name].id, self.names[name].written.pack) for name in names]
+        starts = [graph.load(self.names[name].id) for name in names]
         return [revision.commit.message for revision in graph.walk(starts)]
 
 
@@ -89,68 +89,67 @@ def test_is_ancestor(line):
     names = line.names
     assert all(graph.is_ancestor(names[name].id, tip) for name in "abcdef")
     assert not graph.is_ancestor(names["x"].id, tip)
-    assert not graph.is_ancestor(names["f"].id, graph.get(names["a"].id, tip))
+    assert not graph.is_ancestor(names["f"].id, graph.load(names["a"].id))
 
 
-def test_a_footer_copies_the_nearest_ancestors_until_it_is_full(tmp_path):
+def test_a_manifest_tells_of_the_nearest_ancestors_until_it_is_full(tmp_path):
     line = Line(str(tmp_path))
     line.add("0", time=0)
     for number in range(1, 70):
         line.add(str(number), str(number - 1), time=number)
     for number in range(70):
-        footer = line.store.catalog.attach(line.names[str(number)].written.pack)
+        manifest = line.store.manifests.first(line.names[str(number)].id)
         count = number if number <= MAX_ANCESTORS else (number - 1) % MAX_ANCESTORS + 1
-        assert [Commit.decode(item.content).message for item in footer.commits] == [
-            str(found) for found in range(number, number - 1 - count, -1)
+        assert [Commit.decode(item.content).message for item in manifest.ancestors] == [
+            str(found) for found in range(number - 1, number - 1 - count, -1)
         ]
-        for written in footer.commits:
-            assert Revision(written).written == line.names[Revision(written).commit.message].written
+        for written in manifest.ancestors:
+            assert written == line.names[Revision(written).commit.message].written
 
 
-def test_a_hundred_commits_need_few_footers(commit, counting):
+def test_a_hundred_commits_need_few_manifests(commit, counting):
     for step in range(100):
         commit(step)
     record = RefStore(counting).read(HEADS, "main")
     graph = Graph(ObjectStore(counting))
     counting.reads.clear()
     counting.listings.clear()
-    found = list(graph.walk([graph.load(record.target, record.pack)]))
+    found = list(graph.walk([graph.load(record.target)]))
     assert [item.commit.step for item in found] == list(range(99, -1, -1))
     assert len(counting.reads) == 4
     assert counting.listings == []
 
 
-def test_a_wrong_hint_costs_a_search_and_no_more(line):
-    graph = Graph(ObjectStore(line.backend))
-    known = line.names["f"]
-    for hint in (None, "0" * 64, line.names["a"].written.pack):
-        assert Graph(ObjectStore(line.backend)).load(known.id, hint).id == known.id
+def test_a_commit_without_a_manifest_is_not_found(line):
     with pytest.raises(NotFoundError):
-        graph.load(ObjectId(bytes(32)), known.written.pack)
+        line.graph.load(ObjectId(bytes(32)))
+    assert line.graph.stored(ObjectId(bytes(32))) is None
 
 
-def test_a_damaged_footer_is_named(line):
-    pack = line.names["f"].written.pack
-    path = pack_path(pack)
+def test_commits_are_found_by_the_digits_that_their_ids_begin_with(line):
+    for revision in line.names.values():
+        assert line.graph.starting(revision.id.hex()[:12].upper()) == [revision.id]
+
+
+def test_a_damaged_manifest_is_named(line):
+    path = manifest_path(line.names["f"].id, 0)
     data = bytearray(line.backend.read(path))
     data[-60] ^= 1
-    line.backend.delete(path)
-    line.backend.put(path, bytes(data))
+    line.backend.replace(path, bytes(data))
     with pytest.raises(CorruptionError) as caught:
         line.read("f")
     assert path in caught.value.message
-    assert "fsck" in caught.value.hint
+    assert "repair" in caught.value.hint
 
 
-def test_huge_messages_leave_footers_that_can_be_read(tmp_path):
+def test_huge_messages_leave_manifests_that_can_be_read(tmp_path):
     text = "x" * (900 << 10)  # a commit has at most 2^20 bytes
     with Repository.init(tmp_path) as repo:
         for number in range(10):
             repo.commit({"x": number}, message=f"{number} {text}")
     with Repository.open(tmp_path) as repo:
         assert [info.message[0] for info in repo.log()] == list("9876543210")
-    store = ObjectStore(open_backend(str(tmp_path / ".mvcs")))
-    store.catalog.attach_everything()
-    for name in (pack_name(path) for path in store.backend.list("packs")):
-        content = sum(len(written.content) for written in store.catalog.attach(name).commits)
-        assert content <= COPIED_BYTES + 2 * (len(text) + 1000)
+    manifests = Manifests(open_backend(str(tmp_path / ".mvcs")))
+    for commit in manifests.listed():
+        content = sum(len(written.content) for written in manifests.first(commit).ancestors)
+        assert content <= COPIED_BYTES + len(text) + 1000

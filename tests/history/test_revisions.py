@@ -12,7 +12,7 @@ from mvcs.history.revisions import split_revision_file
 from mvcs.objects.commit import Commit, Tag
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
-from mvcs.refs import HEADS, REMOTES, TAGS
+from mvcs.refs import REMOTES, TAGS
 from mvcs.refs.refstore import RefChange
 from mvcs.repository import Repository
 from mvcs.store.backend.local import LocalBackend
@@ -185,12 +185,13 @@ def test_prefixes_need_no_index(repo, history, tmp_path):
 
 
 @pytest.mark.usefixtures("repo")
-def test_an_id_is_found_by_one_footer_where_the_index_knows_it(history, tmp_path, monkeypatch):
+def test_an_id_is_found_without_reading_any_pack(history, tmp_path, monkeypatch):
     reads, read = [], LocalBackend.read
     monkeypatch.setattr(LocalBackend, "read", lambda *asked: reads.append(asked[1]) or read(*asked))
     with Repository.open(tmp_path) as again:
         assert again.resolve(history[0]).id == history[0]
-    assert sum(name.startswith("packs/") for name in reads) <= 2
+    assert sum(name.startswith("manifests/") for name in reads) <= 2
+    assert not any(name.startswith("packs/") for name in reads)
 
 
 def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
@@ -203,8 +204,7 @@ def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
 def test_a_tag_does_not_stand_for_a_branch_of_another_store(repo, history):
     """Tags come from every remote, whatever they are called."""
     refs = repo._session.refs
-    seen = RefChange(ObjectId(bytes.fromhex(history[1])), refs.read(HEADS, "main").pack, "ada", "fetch")
-    refs.update(REMOTES, "lab/main", None, seen)
+    refs.update(REMOTES, "lab/main", None, RefChange(ObjectId(bytes.fromhex(history[1])), "ada", "fetch"))
     repo.create_tag("lab/main", "main~1")
     with pytest.raises(UsageError, match="they differ") as caught:
         repo.resolve("lab/main")
@@ -313,7 +313,7 @@ def test_before_the_first_commit_nothing_has_a_name(repo):
 def forge(repo, name, commit):
     """A tag that no command makes; whoever writes into the store by hand can."""
     refs, target = repo._session.refs, ObjectId(bytes.fromhex(commit))
-    refs.update(TAGS, name, None, RefChange(target, None, "eve", "test", Tag(target, "eve", 0, "").encode()))
+    refs.update(TAGS, name, None, RefChange(target, "eve", "test", Tag(target, "eve", 0, "").encode()))
 
 
 def test_a_whole_id_is_that_commit_whatever_has_its_name(repo, history):

@@ -16,7 +16,6 @@ RECORDS = st.builds(
     RefRecord,
     number=st.integers(1, MAX_NUMBER),
     target=st.one_of(st.none(), IDS),
-    pack=st.one_of(st.none(), IDS.map(bytes.hex)),
     previous=IDS,
     time=st.integers(-(2**62), 2**62 - 1),
     author=st.text(max_size=20),
@@ -52,7 +51,7 @@ def sealed(values, magic=b"MVCSREF1"):
 
 
 def values(**changes):
-    fields = ("number", "target", "pack", "previous", "time", "author", "action", "content", "write_id")
+    fields = ("number", "target", "previous", "time", "author", "action", "content", "write_id")
     found = dict(zip(fields, cbor.loads(RECORD.encode()[8:-16]), strict=True)) | changes
     return list(found.values())
 
@@ -66,13 +65,12 @@ def values(**changes):
         {"previous": bytes(32)},
         {"previous": b"short"},
         {"target": "text"},
-        {"pack": b""},
         {"time": 2**62},
         {"author": None},
         {"action": b""},
         {"content": ""},
         {"write_id": bytes(15)},
-        {"more": 1},
+        {"more": 1, "and more": 2},
     ],
     ids=str,
 )
@@ -88,8 +86,15 @@ def test_a_newer_record_is_unsupported():
     assert caught.value.hint == "upgrade mvcs"
 
 
+def test_a_record_of_a_preview_says_so():
+    """It has the name of a pack behind its target."""
+    number, target, *rest = values()
+    with pytest.raises(UnsupportedFormatError, match="written before format 1 was closed"):
+        RefRecord.decode(sealed([number, target, bytes(32), *rest]))
+
+
 def test_a_record_too_large_to_read_is_not_written():
-    large = RefRecord(0, None, None, None, 0, "Ada", "x" * MAX_RECORD)
+    large = RefRecord(0, None, None, 0, "Ada", "x" * MAX_RECORD)
     with pytest.raises(UsageError):
         large.encode()
     with pytest.raises(CorruptionError):
@@ -98,11 +103,11 @@ def test_a_record_too_large_to_read_is_not_written():
 
 def test_numbers_end_before_keys_do():
     with pytest.raises(UsageError):
-        RefRecord(MAX_NUMBER + 1, None, None, bytes(32), 0, "", "").encode()
+        RefRecord(MAX_NUMBER + 1, None, bytes(32), 0, "", "").encode()
 
 
 def test_two_records_of_the_same_change_differ():
-    one, two = (RefRecord(0, None, None, None, 0, "Ada", "same") for _ in range(2))
+    one, two = (RefRecord(0, None, None, 0, "Ada", "same") for _ in range(2))
     assert one.encode() != two.encode()
     assert one.digest != two.digest
 
