@@ -40,7 +40,8 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def files(store: Path) -> dict[str, bytes]:
     """Packs, records and all else that belongs to the store itself."""
-    found = [path for name in ("packs", "exact", "refs", "retention") for path in (store / name).rglob("*")]
+    folders = ("packs", "exact", "manifests", "refs", "retention")
+    found = [path for name in folders for path in (store / name).rglob("*")]
     return {path.relative_to(store).as_posix(): path.read_bytes() for path in found if path.is_file()}
 
 

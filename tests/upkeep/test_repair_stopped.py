@@ -14,7 +14,8 @@ from tests.store.faults import Disk, Stopped, full_disk
 
 
 def files(store: Path) -> dict[str, bytes]:
-    found = [path for name in ("packs", "exact", "refs", "retention") for path in (store / name).rglob("*")]
+    folders = ("packs", "exact", "manifests", "refs", "retention")
+    found = [path for name in folders for path in (store / name).rglob("*")]
     return {path.relative_to(store).as_posix(): path.read_bytes() for path in found if path.is_file()}
 
 
@@ -31,7 +32,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
     whole = files(store)
     first, second, third = sorted((store / "packs").rglob("*.pack"))[:3]
     first.unlink()
-    for path in (second, min((store / "exact").rglob("*.pack")), min((store / "refs/heads/main").iterdir())):
+    flipped = [min((store / "exact").rglob("*.pack")), min((store / "refs/heads/main").iterdir())]
+    for path in (second, min((store / "manifests").rglob("*.99999999")), *flipped):
         data = path.read_bytes()
         path.write_bytes(data[:100] + bytes([data[100] ^ 4]) + data[101:])
     third.write_bytes(third.read_bytes()[:-5])
