@@ -1,7 +1,7 @@
 from .checking.fsck import CheckedClone, check_store
 from .checking.pack_check import FULL, PACKS, QUICK, Level
 from .collecting.garbage import Garbage, GcReport, collect_garbage
-from .collecting.leftovers import delete_packs, held, remove_leftovers
+from .collecting.leftovers import delete_packs, remove_leftovers
 from .collecting.marking import remembered_history
 from .reasons import explain
 from .repairing.repair import Repair
@@ -22,7 +22,6 @@ __all__ = [
     "collect_garbage",
     "delete_packs",
     "explain",
-    "held",
     "remembered_history",
     "remove_leftovers",
     "store_stats",

@@ -54,7 +54,7 @@ def compacted(folder: pathlib.Path, depth: int | None, hangs: bool) -> dict[str,
         cpu = time.process_time() - started
         found = report.to_json() | {"cpu": cpu, "memory": _memory()}
         repo.gc(grace_days=0, execute=True)
-    return {name: value for name, value in found.items() if name not in {"refs", "notes"}}
+    return {name: value for name, value in found.items() if name != "notes"}
 
 
 def restored(folder: pathlib.Path) -> dict[str, object]:

@@ -33,7 +33,7 @@ def test_a_copy_is_compacted_and_restored(history, tmp_path):
         shutil.copytree(folder, tmp_path / name)
         found[name] = compaction.compacted(tmp_path / name, depth, hangs)
         assert found[name]["commits"] == COMMITS
-        assert found[name]["ended"]
+        assert found[name]["rewritten"]
         found[name]["restored"] = compaction.restored(tmp_path / name)
     every = dict.fromkeys(
         [f"{depth}-{kind}" for depth in compaction.DEPTHS for kind in ("shorter", "hanging")],

@@ -71,7 +71,7 @@ def test_a_history_keeps_to_seconds(tmp_path: Path, way: str) -> None:
             repo.config_set("compaction.max_restore_seconds", "11")
     with Repository.open(tmp_path) as repo:
         report = repo.compact(budget="11s" if way == "budget" else None)
-        assert report.ended == 4
+        assert report.rewritten == 4
         assert [repo.checkout_plan(f"HEAD~{number}").depth for number in range(8)] == [3, 2, 1, 0] * 2
         after = [repo.checkout(f"HEAD~{number}", numpy=True)["w"] for number in range(8)]
     assert all(map(np.array_equal, before, after))

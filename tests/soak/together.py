@@ -170,7 +170,7 @@ def compact(folder: Path, _: int, turn: int) -> None:
         while True:
             try:
                 done = repo.compact(max_depth=drawn.choice((1, 4, 12)), for_archive=drawn.random() < 0.2)
-                _add(folder / DONE, {"commits rewritten": done.ended})
+                _add(folder / DONE, {"commits rewritten": done.rewritten})
             except (ConflictError, NotFoundError):
                 # It took longer than grace and wait, and what no ref leads to yet was collected.
                 _add(folder / DONE, {"compactions given up": 1})

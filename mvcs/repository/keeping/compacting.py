@@ -4,6 +4,7 @@ import pathlib
 import random
 import secrets
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -84,7 +85,7 @@ class Compaction:
 
     def _attempt(self, folder: pathlib.Path, lost: frozenset[str]) -> Repacked:
         session, store = self.session, self.session.store.apart()
-        with JournaledPacks(session.place, session.refs, store.manifests, session.author) as packs:
+        with closing(JournaledPacks(session.place, session.refs, store.manifests, session.author)) as packs:
 
             def announce(path: str) -> None:
                 if self.beside is not None:
@@ -95,7 +96,7 @@ class Compaction:
                 done = packs.publish([move])
                 return done[0].now if done else store.manifests.placement(move.commit)
 
-            return self._work(store, folder, lost, announce=announce, publish=publish).run()
+            return self._repack(store, folder, lost, announce=announce, publish=publish).run()
 
     def rehearse(self) -> CompactReport:
         """Do all of it in a folder of its own, and keep nothing."""
@@ -104,10 +105,10 @@ class Compaction:
             store = ObjectStore(Overlay(place.backend, LocalBackend(top / "kept")), place.memory)
             # So that each rehearsal gives one answer: bases go by the names of packs.
             salts = random.Random(0).randbytes  # noqa: S311
-            found = self._work(store, top / "read", salts=salts).run()
+            found = self._repack(store, top / "read", salts=salts).run()
             return self._summary(found, pack_bytes(place.backend), executed=False)
 
-    def _work(
+    def _repack(
         self,
         store: ObjectStore,
         folder: pathlib.Path,

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from mvcs.compaction import Repacked
 from mvcs.errors import MvcsError
@@ -19,7 +18,7 @@ _T = TypeVar("_T")
 class JournaledPacks:
     """Packs that one operation writes, and publishes some of them at a time.
 
-    Leaving the context deletes those that are not published. At a remote they are left to `gc`.
+    Closing it deletes those that are not published. At a remote they are left to `gc`.
     """
 
     def __init__(self, place: Place | None, refs: RefStore, manifests: Manifests, author: str) -> None:
@@ -29,10 +28,6 @@ class JournaledPacks:
 
     def _begin(self) -> None:
         self._journal = Journal(None if self._place is None else self._place.local)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
 
     def announce(self, path: str) -> None:
         """Note a pack before it is there."""
@@ -46,9 +41,7 @@ class JournaledPacks:
         self._begin()
         return done
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """Delete what was not published; what cannot be deleted stays on record."""
         with suppress(MvcsError):
             if self._place is not None and not self._journal.published:

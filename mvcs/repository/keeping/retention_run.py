@@ -7,8 +7,9 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 from mvcs.compaction import Repack, Repacked, Terms, chosen_of
@@ -80,8 +81,9 @@ class RetentionRun:
             plan.refuse_everything()
         return cls(kept, plan, data_there(kept.store, plan.dropped_and_kept()), force)
 
-    @property
-    def _going(self) -> list[Revision]:
+    @cached_property
+    def _dropping(self) -> list[Revision]:
+        """The commits whose data go."""
         return self.plan.going(Layer.DATA)
 
     @property
@@ -93,7 +95,7 @@ class RetentionRun:
         plan = self.plan
         bare = plan.dropped.keys() - self.there.keys() - plan.ruling.pins.keys()
         without = (plan.surveyed.revisions[key] for key in bare)
-        return list({one.id: one for one in (*plan.going(Layer.EXACT), *self._going, *without)}.values())
+        return list({one.id: one for one in (*plan.going(Layer.EXACT), *self._dropping, *without)}.values())
 
     def execute(self) -> RetentionApplied:
         """Drop what the rules do not keep.
@@ -115,16 +117,16 @@ class RetentionRun:
 
     @property
     def _has_to_repack(self) -> bool:
-        return bool(self.plan.dropped or self.there or self._going)
+        return bool(self.plan.dropped or self.there or self._dropping)
 
     def _attempt(self, lost: frozenset[str]) -> tuple[Repacked, bool]:
         """Store again what has to be; tell whether that was worth it, and published."""
         kept, author = self.kept, self.kept.session.author
         store, place = kept.store.apart(), kept.session.place if kept.remote is None else None
-        with JournaledPacks(place, kept.refs, store.manifests, author) as packs:
-            found = self._work(store, packs.announce, lost=lost).run()
+        with closing(JournaledPacks(place, kept.refs, store.manifests, author)) as packs:
+            found = self._rewrite(store, packs.announce, lost=lost).run()
             worth = self.force or self.there or frees(found) or layer_bytes(store.backend, self._layers)
-            if self._going and not worth:
+            if self._dropping and not worth:
                 return found, False
             self._refuse_kept_meanwhile()
             if found.moves:
@@ -146,7 +148,7 @@ class RetentionRun:
             with scratch_folder(self.kept.session.place.local) as folder:
                 store = ObjectStore(Overlay(real, LocalBackend(folder)), self.kept.store.memory)
                 salts = random.Random(0).randbytes  # noqa: S311 - so that each rehearsal gives one answer
-                found = self._work(store, None, salts).run()
+                found = self._rewrite(store, None, salts).run()
         return self._report(found, layer_bytes(real, self._layers), pack_bytes(real), executed=False)
 
     def _refuse_kept_meanwhile(self) -> None:
@@ -157,14 +159,14 @@ class RetentionRun:
                 hint="run it again: it goes by what is in force now",
             )
         going = {revision.id for revision in self.kept.plan(self.plan.ruling).going(Layer.DATA)}
-        kept = [short_id(revision.id) for revision in self._going if revision.id not in going]
+        kept = [short_id(revision.id) for revision in self._dropping if revision.id not in going]
         if kept:
             raise ConflictError(
                 f"something keeps commit {kept[0]} since commits are being rewritten; nothing was dropped",
                 hint="run it again: it goes by the branches, tags and HEAD of now",
             )
 
-    def _work(
+    def _rewrite(
         self,
         store: ObjectStore,
         announce: Callable[[str], None] | None,
@@ -177,7 +179,7 @@ class RetentionRun:
         terms = Terms(
             configured_limits(session.place.config, lambda: None),
             chosen_of(frozenset()),  # no commit has to become quicker
-            drops={revision.id: drop for revision in self._going},
+            drops={revision.id: drop for revision in self._dropping},
             back={key: where for key, where in self.there.items() if lost.isdisjoint(where.packs)},
             coder=cast("CodeCoder", session.place.config.get("delta.coder")),
             lost=lost,
@@ -210,7 +212,7 @@ class RetentionRun:
                 *([_STAYED] if layers is None else []),
                 *(
                     [_GAINS_NOTHING]
-                    if self._going and not self.force and not frees(found) and not layers
+                    if self._dropping and not self.force and not frees(found) and not layers
                     else []
                 ),
                 *([told] if executed and self.kept.remote is None and told is not None else []),
