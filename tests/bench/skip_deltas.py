@@ -22,7 +22,7 @@ import statistics
 from collections import defaultdict
 
 from mvcs import Repository
-from mvcs.compaction.rewriting import LONGEST, depth_at
+from mvcs.compaction.repack import LONGEST, depth_at
 from mvcs.compaction.values import CommitValues
 from mvcs.delta import CodeChunks, choose_codes
 from mvcs.history import Revision
@@ -51,7 +51,7 @@ class Commit:
         for name, content in self.chunks.items():
             if len(content) < LEAST:
                 continue
-            old = None if base is None else base.values.standing_there.get(self.values.standing[name])
+            old = None if base is None else base.values.chunk_at.get(self.values.positions[name])
             near = None if old is None or base is None else base.chunks[old]
             steps = (base.values.steps[old] if base and old else None), self.values.steps[name]
             known = None if None in steps else [(steps[0] or 0, steps[1] or 0)]
