@@ -90,21 +90,14 @@ def test_a_first_record_is_made_again_from_what_the_store_holds(
     assert contents(alone) == before
 
 
-def test_a_first_record_of_the_newest_commit_is_as_it_was(alone: Path) -> None:
-    path = record(alone, "main")
-    whole = path.read_bytes()
-    path.unlink()
-    assert mended(alone).ok
-    assert path.read_bytes() == whole
-
-
 def test_all_manifests_are_made_again_from_packs_alone(alone: Path) -> None:
-    before = contents(alone)
+    before, whole = contents(alone), records(alone)
     shutil.rmtree(alone / "work/.mvcs/manifests")
     report = mended(alone)
     assert report.ok
     assert len(report.mended) == COMMITS
     assert contents(alone) == before
+    assert records(alone) == whole
 
 
 def test_a_damaged_record_is_kept_aside(alone: Path) -> None:

@@ -1,5 +1,6 @@
 """Manifests that are damaged or lost are made again, and what commits lack is brought from any copy of it."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from mvcs.errors import (
     UnsupportedFormatError,
 )
 from mvcs.history import Graph, Revision
-from mvcs.objects import Blob, Commit, Kind, ObjectId, object_id, short_id
+from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
 from mvcs.progress import Progress
 from mvcs.refs import Moved, now_microseconds
 from mvcs.remotes import Completeness, Decodable
@@ -57,6 +58,23 @@ _MOST = 1 << 24
 
 
 @dataclass
+class _Due:
+    """A commit of whose manifest records are damaged or lost.
+
+    Attributes:
+        commit: its id.
+        numbers: of its records, the first included, in their order.
+        damaged: those of them that have to be made again.
+        revision: what tells of it; None where nothing does.
+    """
+
+    commit: ObjectId
+    numbers: list[int]
+    damaged: list[int]
+    revision: Revision | None = None
+
+
+@dataclass
 class CommitRepair:
     """Mends manifests, and sees that all of a commit lies in packs that are whole.
 
@@ -83,33 +101,33 @@ class CommitRepair:
     needless: set[PackKey] = field(default_factory=set)
     _lost: set[str] = field(default_factory=set)
     _hopeless: set[ObjectId] = field(default_factory=set)
+    _uncounted: set[ObjectId] = field(default_factory=set)
+    _view: ObjectStore | None = None
 
     # Manifests.
 
     def records(self) -> None:
         """Mend the manifests of all commits that refs and HEAD lead to, as far as anything tells of them."""
-        met = set[ObjectId]()
-        while True:  # a manifest that was made again may lead to others
-            due = [item for item in self.wanted.commits() if item[0] not in met]
-            if not due:
-                return
-            for commit, revision in due:
+        due, queue, met = list[_Due](), deque(self.wanted.tips()), set[ObjectId]()
+        graph = Graph(self.wanted.store.apart())
+        while queue:
+            commit = queue.popleft()
+            if commit not in met:
                 met.add(commit)
-                try:
-                    self._records(commit, revision)
-                except MvcsError as error:
-                    if isinstance(error, StorageError) and not is_no_file(error):
-                        raise
-                    self.note(f"the manifest of commit {short_id(commit)} was not mended: {error.message}")
-
-    def _records(self, commit: ObjectId, revision: Revision | None) -> None:
-        numbers = self._manifests.numbers(commit)
-        if 0 not in numbers or not self._is_whole(commit, 0):
-            self._make_first(commit, revision)
-        newest = max(numbers, default=0)
-        for number in numbers:
-            if number and not self._is_whole(commit, number):
-                self._replace(commit, number, is_newest=number == newest)
+                numbers = sorted({0, *self._manifests.numbers(commit)})
+                found = _Due(commit, numbers, [one for one in numbers if not self._is_whole(commit, one)])
+                with suppress(MvcsError):
+                    found.revision = self._told(graph, commit)
+                    queue.extend(found.revision.commit.parents)
+                due += [found] if found.damaged else []
+        for item in reversed(due):  # parents first: what lies in their packs is not the commit's own
+            try:
+                self._mend_records(item)
+            except MvcsError as error:
+                if isinstance(error, StorageError) and not is_no_file(error):
+                    raise
+                self.note(f"the manifest of commit {short_id(item.commit)} was not mended: {error.message}")
+        self._view = None
 
     @property
     def _manifests(self) -> Manifests:
@@ -135,53 +153,66 @@ class CommitRepair:
     def _turned(self) -> TurnedRecords:
         return TurnedRecords(self.wanted.store.backend, self.aside, self.mended)
 
-    def _make_first(self, commit: ObjectId, revision: Revision | None) -> None:
-        """Write the first record of a commit: what descendants, its packs or another store say of it."""
+    def _told(self, graph: Graph, commit: ObjectId) -> Revision:
+        """Return a commit as its manifest tells of it or that of a later one, or its pack, or another store.
+
+        Raises:
+            MvcsError: nothing does.
+        """
+        with suppress(MvcsError):
+            return graph.load(commit)
+        with suppress(MvcsError):
+            return self._told_by_pack(commit)
+        for source in self.sources:
+            with suppress(MvcsError):
+                return Revision(Manifests(source.backend).first(commit).written)
+        raise NotFoundError(f"commit {short_id(commit)} is in no pack and no other store")
+
+    def _told_by_pack(self, commit: ObjectId) -> Revision:
         view = self._listed()
-        found = None if revision is None else revision.written
-        written = found or self._told_by_packs(view, commit) or self._told_by_sources(commit)
-        if written is None:
-            self.note(f"commit {short_id(commit)} is in no pack and no other store")
-            return
-        graph = Graph(view)
-        parents = []
-        for parent in Commit.decode(written.content).parents:
-            with suppress(*UNREADABLE_ERRORS):
-                parents.append(graph.load(parent))
-        placement, _ = self._placed(view, Revision(written))
-        manifest = Manifest(written, placement, graph.ancestors(parents))
-        path, data = manifest_path(commit, 0), (manifest if found else manifest.counted()).encode()
-        if view.backend.size(path) is not None:
-            self._turned.put(path, data, MADE_AGAIN, whole=False)
-        else:
-            view.backend.create(path, data)
-            self.mended.append(Mended(path, MADE_AGAIN, len(data), whole=False))
+        content = bytes(view.read(Kind.COMMIT, commit))
+        footer = view.catalog.look(view.catalog.locate(commit).pack)
+        told = LastEntry.decode(bytes(view.read(Kind.CHUNK, footer.entries[-1].ids[0])))
+        raw, stored, exact, depth = told.sizes
+        stored += footer.tail.pack_length if footer.tail else 0
+        self._uncounted.add(commit)
+        return Revision(WrittenCommit(commit, content, raw, stored, exact, depth, told.exact_packs))
 
     def _listed(self) -> ObjectStore:
         """Return a view of every pack of the store whose footer can be read."""
-        view = self.wanted.store.apart()
-        view.catalog.attach_everything()
-        return view
+        if self._view is None:
+            self._view = self.wanted.store.apart()
+            self._view.catalog.attach_everything()
+        return self._view
 
-    def _told_by_packs(self, view: ObjectStore, commit: ObjectId) -> WrittenCommit | None:
-        with suppress(*UNREADABLE_ERRORS):
-            for copy in view.catalog.copies(commit):
-                footer = view.catalog.look(copy.pack)
-                content = bytes(view.read(Kind.COMMIT, commit))
-                told = LastEntry.decode(bytes(view.read(Kind.CHUNK, footer.entries[-1].ids[0])))
-                raw, stored, exact, depth = told.sizes
-                stored += footer.tail.pack_length if footer.tail else 0
-                return WrittenCommit(commit, content, raw, stored, exact, depth, told.exact_packs)
-        return None
+    def _mend_records(self, due: "_Due") -> None:
+        if due.revision is None:
+            self.note(f"commit {short_id(due.commit)} is in no pack and no other store")
+            return
+        for number in due.damaged:
+            if number == 0:
+                self._make_first(due.revision)
+            else:
+                self._replace(due.revision, number, is_newest=number == due.numbers[-1])
 
-    def _told_by_sources(self, commit: ObjectId) -> WrittenCommit | None:
-        for source in self.sources:
-            with suppress(MvcsError):
-                return Manifests(source.backend).first(commit).written
-        return None
+    def _make_first(self, revision: Revision) -> None:
+        graph, parents = Graph(self.wanted.store.apart()), list[Revision]()
+        for parent in revision.commit.parents:
+            with suppress(*UNREADABLE_ERRORS):
+                parents.append(graph.load(parent))
+        placement, _ = self._placed(revision)
+        manifest = Manifest(revision.written, placement, graph.ancestors(parents))
+        manifest = manifest.counted() if revision.id in self._uncounted else manifest
+        path, data, backend = manifest_path(revision.id, 0), manifest.encode(), self.wanted.store.backend
+        if backend.size(path) is not None:
+            self._turned.put(path, data, MADE_AGAIN, whole=False)
+        else:
+            backend.create(path, data)
+            self.mended.append(Mended(path, MADE_AGAIN, len(data), whole=False))
 
-    def _placed(self, view: ObjectStore, revision: Revision) -> tuple[Placement, list[ObjectId]]:
+    def _placed(self, revision: Revision) -> tuple[Placement, list[ObjectId]]:
         """Work out in which packs a commit lies, as far as it is there; return what is nowhere as well."""
+        view = self._listed()
         packs, missing = dict[str, None](), list[ObjectId]()
         needs = {revision.commit.tree: Kind.TREE}
         with suppress(*UNREADABLE_ERRORS):
@@ -200,12 +231,12 @@ class CommitRepair:
         own = tuple(name for name in packs if name not in earlier)
         return Placement(own, tuple(sorted(packs.keys() & earlier))), missing
 
-    def _replace(self, commit: ObjectId, number: int, *, is_newest: bool) -> None:
+    def _replace(self, revision: Revision, number: int, *, is_newest: bool) -> None:
         """Put what is true now in the place of a damaged record; where a newer one is there, take it out."""
-        path = manifest_path(commit, number)
-        placement = self._placement_again(commit, number) if is_newest else None
+        path = manifest_path(revision.id, number)
+        placement = self._placement_again(revision, path) if is_newest else None
         if placement is not None:
-            data = encode_placement(commit, replace(placement, number=number))
+            data = encode_placement(revision.id, replace(placement, number=number))
             self._turned.put(path, data, MADE_AGAIN, whole=False)
             return
         if self.aside is not None:
@@ -213,19 +244,17 @@ class CommitRepair:
         self.wanted.store.backend.delete(path)
         self.mended.append(Mended(path, "taken out: another record says where the data lie", 0, whole=False))
 
-    def _placement_again(self, commit: ObjectId, number: int) -> Placement | None:
+    def _placement_again(self, revision: Revision, path: str) -> Placement | None:
         """Return where a commit lies; None where the record before says as much."""
-        view = self._listed()
-        revision = Graph(view).load(commit)
-        placement, missing = self._placed(view, revision)
+        placement, missing = self._placed(revision)
         if not missing or revision.commit.tree in missing:
             return None if missing else placement
-        rest = {commit, *_needs(view, revision, data=False)}
-        if not rest.isdisjoint(missing) or not has_upgrade(view.backend, DROPPED_DATA):
+        rest = {revision.id, *_needs(self._listed(), revision, data=False)}
+        if not rest.isdisjoint(missing) or not has_upgrade(self.wanted.store.backend, DROPPED_DATA):
             return None
         self.note(
-            f"'{manifest_path(commit, number)}' was damaged, and of commit {short_id(commit)} only the "
-            "history is there: its data count as dropped on purpose"
+            f"'{path}' was damaged, and of commit {short_id(revision.id)} only the history is there: its "
+            "data count as dropped on purpose"
         )
         return replace(placement, dropped=DataDrop(now_microseconds(), why=GIVEN_UP))
 
