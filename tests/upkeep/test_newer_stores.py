@@ -385,13 +385,13 @@ def test_the_base_of_an_object_may_be_of_a_later_commit(work: Path) -> None:
     turned_round(work)
     assert restored(work) == expected
     store = Store(work / ".mvcs")
-    assert [store.commit(own)["step"] for own in store.history()] == [2, 1, 0]
+    assert sorted(store.commit(own)["step"] for own in store.history()) == [0, 1, 2]
     with Repository.open(work) as repo:
         assert [info.step for info in repo.log()] == [2, 1, 0]
         assert repo.fsck().ok
         repo.commit(state(COMMITS), step=COMMITS, step_size=0.5)
         garbage = repo.gc(grace_days=0, execute=True).garbage
-        assert [item for item in garbage if "packs/" in item.path] == []
+        assert [item for item in garbage if item.path.startswith("packs/")] == []
     assert restored(work)[1:] == expected[:-1]
 
 
