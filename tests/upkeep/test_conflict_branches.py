@@ -44,7 +44,7 @@ def test_one_that_was_deleted_goes_a_grace_later(repo, tmp_path):
         os.utime(record, (written, written))
     gone = [item.path for item in repo.gc(wait_days=0, execute=True).garbage]
     assert {path.partition("/")[0] for path in gone} == {"packs", "exact", "manifests"}
-    assert len(before - packs(tmp_path)) == 2
+    assert len(before - packs(tmp_path)) == 3
     with Repository.open(tmp_path) as again:
         assert again.fsck().ok
         assert again.checkout("main", exact=True, numpy=True)["step"] == 1
