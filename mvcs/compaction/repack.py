@@ -112,8 +112,8 @@ class Repacked:
 class Repack:
     """One pass over the commits of a store, parents first. Old packs stay: `mvcs gc` finds them.
 
-    Each commit is written, proven and published before the next. So a pass that was broken off is gone on
-    with by the next one, which finds published commits as they have to be.
+    Each commit is written, proven and published before the next. So the next pass continues behind one that
+    was broken off: it finds published commits as they have to be.
 
     Attributes:
         now: where the data of each commit lie that was met.
@@ -287,7 +287,8 @@ class Repack:
         has_to_move = revision.id in terms.drops or any(
             name in packs for packs in (self._moved, self._gone, self._lost) for name in now.others
         )
-        if not has_to_move and (terms.for_archive or not terms.chosen(revision.id)):
+        is_chosen = terms.chosen(revision.id) and not terms.for_archive and self._has_data(revision.id)
+        if not (has_to_move or is_chosen):
             return
         nearest = list(self._nearest_with_data(revision))
         packs = [name for one in nearest for name in self.now[one.id].packs]
