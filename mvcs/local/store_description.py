@@ -12,10 +12,11 @@ from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.local.records import LocalRecords
 from mvcs.refs import check_name
-from mvcs.store import Backend, probe_exclusive_create
+from mvcs.store import Backend, preview_error, probe_exclusive_create
 
 SUBJECT = "store"
-FORMAT, FEATURES = 1, ["closed"]
+FORMAT, FEATURES = 1, ["manifests"]
+_PREVIEWS: tuple[list[str], ...] = ([], ["closed"])
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
 T = TypeVar("T")
@@ -65,11 +66,8 @@ class Description:
         try:
             values = _typed(json.loads(data), dict)
             number, features = _typed(values["format"], int), values.get("features")
-            if number == FORMAT and features == []:
-                raise UnsupportedFormatError(
-                    f"'{where}' was made before format {FORMAT} was closed, and is not read any more",
-                    hint="check out what you need with the mvcs that made it, and commit that again",
-                )
+            if number == FORMAT and features in _PREVIEWS:
+                raise preview_error(f"'{where}'")
             if number != FORMAT or _typed(features, list) != FEATURES:
                 raise UnsupportedFormatError(
                     f"'{where}' has format {number} with features {features}; "

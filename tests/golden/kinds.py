@@ -1,4 +1,7 @@
-"""Golden stores of each kind of leaf, form and encoding: of states that moved, and of a small training."""
+"""Golden stores of each kind of leaf, form and encoding: of states that changed, and of a small training.
+
+One more is of data that were moved, and of data that were dropped.
+"""
 
 import itertools
 import json
@@ -30,6 +33,16 @@ class Kind(NamedTuple):
     steps: int
     exact_layers: int
     bounds: dict[str, object]
+    then: Callable[[Repository], None] = lambda _: None
+
+
+def move_and_drop(repository: Repository) -> None:
+    """Store all commits again with shorter chains, drop the oldest data, and delete what is left over."""
+    repository.compact(max_depth=1)
+    repository.set_retention(last=3)
+    repository.apply_retention()
+    for _ in range(2):
+        repository.gc(grace_days=0, wait_days=0, execute=True)
 
 
 KINDS = {
@@ -38,6 +51,7 @@ KINDS = {
     "exact": Kind(training, 2, 0, {}),
     "resume": Kind(training, 3, 0, {"step_size": 0.5, "moments": "resume"}),
     "light": Kind(training, 3, 0, {"bins": 16, "moments": "light"}),
+    "moved": Kind(training, 5, 0, {"step_size": 0.5}, move_and_drop),
 }
 
 
@@ -49,22 +63,25 @@ def make(folder: pathlib.Path) -> None:
             repository.config_set("retention.exact_layers", str(kind.exact_layers))
             for step, values in zip(itertools.count(), kind.states(kind.steps)):
                 repository.commit(values, step=step, **kind.bounds)
+            kind.then(repository)
         shutil.rmtree(folder / name / "store/tmp")
         shutil.rmtree(folder / name / ".mvcs")
         expected = json.dumps(commits(folder / name / "store"), indent=1)
         (folder / name / "expected.json").write_text(f"{expected}\n")
 
 
-def layers(repository: Repository, commit: str) -> list[str | None]:
-    """Return the digests of what a commit restores to from its value layer and from its exact one."""
+def layer(repository: Repository, commit: str, *, exact: bool) -> str | None:
+    """Return the digest of what a commit restores to from a layer; None where that was dropped."""
     try:
-        exact = digest(repository.checkout(commit, exact=True, numpy=True))
+        return digest(repository.checkout(commit, exact=exact, numpy=True))
     except NotFoundError:
-        exact = None
-    return [digest(repository.checkout(commit, numpy=True)), exact]
+        return None
 
 
 def commits(place: pathlib.Path) -> dict[str, list[str | None]]:
     """Return by commit what mvcs restores here."""
     with Repository.open(place) as repository:
-        return {info.id: layers(repository, info.id) for info in repository.log(all_branches=True)}
+        return {
+            info.id: [layer(repository, info.id, exact=exact) for exact in (False, True)]
+            for info in repository.log(all_branches=True)
+        }

@@ -21,7 +21,19 @@ import numpy as np
 
 from tests.reference import reader_objects as objects
 from tests.reference import reader_payloads as payloads
-from tests.reference.reader_objects import CHUNK, COMMIT, ID, MAYBE_ID, NUMBER, TIME, object_id, parse, shaped
+from tests.reference.reader_objects import (
+    CHUNK,
+    COMMIT,
+    ID,
+    MAYBE_ID,
+    NULL,
+    NUMBER,
+    TIME,
+    either,
+    object_id,
+    parse,
+    shaped,
+)
 from tests.reference.reader_payloads import (
     CorruptionError,
     Cursor,
@@ -33,13 +45,12 @@ from tests.reference.reader_payloads import (
 
 # packs.md.
 
-_VERSION = struct.pack("<HHI", 1, 1, 0)
+_VERSION = struct.pack("<HHI", 1, 2, 0)
 _MEMBER = (objects.only(NUMBER, (CHUNK, objects.BLOB, objects.TREE, COMMIT)), NUMBER)
 _ELEMENT = objects.only(NUMBER, [number for number in range(16) if number & 7 < 5])
 _BASES = objects.either(objects.NULL, [objects.either(16, (16, NUMBER))])
 _HEADER = ([_MEMBER], objects.only(NUMBER, payloads.DECODERS), _ELEMENT, _BASES)
-_ROW = (bytes, MAYBE_ID, (range(1 << 62),) * 4, [ID])
-_FOOTER = ([(NUMBER, NUMBER, object, [ID])], [_ROW], [ID], [ID])
+_FOOTER = [(NUMBER, NUMBER, object, [ID])]
 
 
 class Entry:
@@ -96,9 +107,8 @@ class Pack:
         must(found == trailer[24:40], "a footer's checksum does not match")
         known(stored[0] in {payloads.RAW, payloads.ZSTD}, f"encoding {stored[0]} of a footer")
         must(size <= 1 << 28 and _plausible(size, length, 1 << 18), "an implausible footer")
-        footer = parse(payloads.decode(stored[0], 0, [size], stored[1:]))
-        rows, self.commits, self.reach, self.own = shaped(footer, _FOOTER, "a footer")
-        must(len(rows) <= 1 << 16 and len(self.commits) <= 33, "too many entries or commits in a footer")
+        rows = shaped(parse(payloads.decode(stored[0], 0, [size], stored[1:])), _FOOTER, "a footer")
+        must(len(rows) <= 1 << 16, "too many entries in a footer")
         for start, stated, header, ids in rows:
             entry = Entry.at(data, at)
             must((start, stated) == (at, entry.stored), "the footer has an entry elsewhere")
@@ -111,12 +121,6 @@ class Pack:
             at += stated
         must(at == offset, "the footer is not behind the last entry")
         must(objects.plain_hash(hashed + data[at:]) == name, "a pack of another name")
-        own = [number for number, row in enumerate(self.commits) if row[1] in {None, name}]
-        must(own == [0] * bool(self.commits), "a pack ends another commit than its first")
-        if self.commits:
-            last = object_id(CHUNK, objects.canonical([self.commits[0][2], self.own, self.commits[0][3]]))
-            raw = rows and self.entries[-1].encoding == payloads.RAW
-            must(raw and self.entries[-1].ids == [last], "the last entry says otherwise")
 
 
 def _plausible(length, stored, always=1 << 16):
@@ -206,10 +210,10 @@ def safetensors(restore, structure, header, commit_id):
     return struct.pack("<Q", len(header)) + header + b"".join(tensor.tobytes() for tensor in tensors.values())
 
 
-# refs.md and drops.md.
+# README.md: records; refs.md and drops.md.
 
 _KEY = range(100_000_000)
-_RECORD = {"number": _KEY, "target": MAYBE_ID, "pack": MAYBE_ID, "previous": MAYBE_ID, "time": TIME}
+_RECORD = {"number": _KEY, "target": MAYBE_ID, "previous": MAYBE_ID, "time": TIME}
 _RECORD |= {"author": str, "action": str, "content": bytes, "write id": 16}
 _PLAIN = b"abcdefghijklmnopqrstuvwxyz0123456789._-"
 _SPECIAL = re.compile(r"^\.|\.$|^(?=(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)).")
@@ -239,7 +243,9 @@ def sealed(data, magic, most):
 
 def record(kind, name, data):
     """Return the number and the fields of a record of a ref, and its hash."""
-    fields = objects.named(sealed(data, b"MVCSREF", 1 << 20), _RECORD, "a record")
+    values = sealed(data, b"MVCSREF", 1 << 20)
+    known(not objects.fits(values, (object,) * 9), "record with a pack, of before the pages were closed")
+    fields = objects.named(values, _RECORD, "a record")
     target, content = fields["target"], fields["content"]
     must((fields["previous"] is None) == (fields["number"] == 0), "a record without the one before")
     if kind == "tags" and target:
@@ -277,8 +283,43 @@ def _records(folder, read, pattern=8 * "[0-9]"):
     for path in sorted(folder.glob(pattern)):
         must(path.is_file(), "a record that is no file")
         found.append(read(path.read_bytes()))
-        must(path.name == f"{99_999_999 - found[-1][0]:08d}", "a record under another key")
+        must(path.name[-8:] == f"{99_999_999 - found[-1][0]:08d}", "a record under another key")
     return found
+
+
+# manifests.md.
+
+_WRITTEN = (bytes, either(NULL, NUMBER), (range(1 << 62),) * 4, [ID])
+_DROPPED = either(NULL, (TIME, either(NULL, _KEY), str))
+
+
+def manifest(commit_id, data):
+    """Return the number of a record, its packs, what it says of a drop, and of number 0 its rows as well.
+
+    A row is the id, the content and the exact packs of a commit.
+    """
+    values = sealed(data, b"MVCSMAN", 1 << 24)
+    known(type(values) is list and len(values) == 5, "number of items in a manifest")
+    number, own, others, dropped, told = shaped(values, (_KEY, [ID], [ID], _DROPPED, object), "a manifest")
+    rows = [] if number else _described(told)
+    must((rows[0][0] if rows else told) == commit_id, "the manifest of another commit")
+    return number, own + others, dropped, rows
+
+
+def _described(told):
+    length, stored = shaped(told, (range(1, (1 << 26) + 1), bytes), "a description")
+    must(stored and _plausible(length, len(stored), 1 << 18), "an implausible description")
+    known(stored[0] in {payloads.RAW, payloads.ZSTD}, f"encoding {stored[0]} of a description")
+    rows = parse(payloads.decode(stored[0], 0, [length], stored[1:]))
+    must(1 <= len(shaped(rows, [_WRITTEN], "a description")) <= 33, "too many commits, or none")
+    found = []
+    for short, cut, _, exact_packs in rows[::-1]:
+        content = short
+        if cut is not None:
+            must(found and cut <= len(short), "an id is left out that the next row does not tell")
+            content = short[:cut] + found[-1][0] + short[cut:]
+        found.append((object_id(COMMIT, content), content, exact_packs))
+    return found[::-1]
 
 
 # README.md and packs.md: a store.
@@ -289,10 +330,13 @@ class Store:
 
     def __init__(self, folder):
         _check_description(folder)
-        self.folder, self.packs, self.damaged, self.rows, self._places = folder, {}, {}, {}, {}
+        self.folder, self.packs, self.damaged, self._places = folder, {}, {}, {}
         for path in sorted(folder.glob("packs/*/*.pack")) + sorted(folder.glob("exact/*/*.pack")):
             if re.fullmatch("[0-9a-f]{64}", path.stem) and path.parent.name == path.stem[:2]:
                 self._take_up(bytes.fromhex(path.stem), path)
+        names = [path.name.partition(".")[0] for path in folder.glob("manifests/*/*." + 8 * "[0-9]")]
+        own = [bytes.fromhex(name) for name in dict.fromkeys(names) if re.fullmatch("[0-9a-f]{64}", name)]
+        self.manifests = {one: self._manifest(one) for one in own}
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))  # a chain of bases may be long
 
     def _take_up(self, name, path):
@@ -304,10 +348,11 @@ class Store:
         for entry in pack.entries:
             for member, (kind, own) in enumerate(zip(entry.kinds, entry.ids, strict=True)):
                 self._places.setdefault((kind, own[:16]), []).append((pack, entry, member))
-        for content, ended_by, _, exact_packs in pack.commits:
-            row = ended_by or name, set(exact_packs)
-            before = self.rows.setdefault(object_id(COMMIT, content), row)
-            must(before == row, "footers differ in what they say of a commit")
+
+    def _manifest(self, own):
+        """Return the records of a commit, the newest first."""
+        folder = self.folder / "manifests" / own.hex()[:2]
+        return _records(folder, partial(manifest, own), f"{own.hex()}.{8 * '[0-9]'}")
 
     # Objects.
 
@@ -353,7 +398,7 @@ class Store:
         """Decode and hash every member of every entry; return how often each encoding was seen."""
         seen = Counter()
         for name, pack in self.packs.items():
-            owners = [own for own, (_, exact_packs) in self.rows.items() if name in exact_packs]
+            owners = [own for own in self.manifests if name in self.exact_packs(own)]
             layer = self.layer(owners[0]) if owners else None
             for entry in pack.entries:
                 self._decode(entry, layer, ())
@@ -363,8 +408,28 @@ class Store:
 
     # Commits.
 
+    def first(self, own):
+        """Return the row of a commit in its own manifest: its id, its content and its exact packs."""
+        records = self.manifests.get(own, [])
+        if not records or records[-1][0]:
+            raise MissingError(f"commit {own.hex()} has no manifest")
+        return records[-1][3][0]
+
     def commit(self, own):
-        return objects.described(COMMIT, self.content(COMMIT, own))
+        return objects.described(COMMIT, self.first(own)[1])
+
+    def exact_packs(self, own):
+        return self.first(own)[2]
+
+    def value_packs(self, own):
+        """Return the packs in which the newest number says that the value layer lies."""
+        self.first(own)
+        return self.manifests[own][0][1]
+
+    def dropped(self, own):
+        """Return time, rules and reason where the data of a commit were given up."""
+        self.first(own)
+        return self.manifests[own][0][2]
 
     def tree(self, commit_id):
         return objects.tree(self.content(objects.TREE, self.commit(commit_id)["tree"]))
@@ -372,7 +437,7 @@ class Store:
     def layer(self, commit_id):
         """Return the exact packs of a commit, and by half their ids the tensors that are bases there."""
         tensors = [leaf.quantized for leaf in self.tree(commit_id)[1] if leaf.quantized]
-        return self.rows.get(commit_id, (b"", set()))[1], {tensor.id[:16]: tensor for tensor in tensors}
+        return self.exact_packs(commit_id), {tensor.id[:16]: tensor for tensor in tensors}
 
     def history(self):
         """Return every commit that a branch or a tag reaches."""
@@ -455,7 +520,7 @@ def _check_description(folder):
         raise CorruptionError("mvcs.json is not JSON") from error
     must(type(found) is dict and type(found.get("format")) is int, "mvcs.json has no format")
     known(found["format"] == 1, f"format {found['format']}")
-    known(found.get("features") == ["closed"], f"features {found.get('features')}")
+    known(found.get("features") == ["manifests"], f"features {found.get('features')}")
     values = [found.get(key) for key in ("store", "project", "default_branch", "exclusive_create")]
     must(len(data) <= 65536 and objects.fits(values, (str, str, str, bool)), "mvcs.json is damaged")
     must(all(re.fullmatch("[0-9a-f]{32}", number) for number in values[:2]), "mvcs.json is damaged")

@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 import shutil
 from contextlib import nullcontext
 
@@ -13,7 +14,7 @@ import torch
 from mvcs import Repository, errors
 from mvcs.errors import NotFoundError
 from mvcs.objects import Tree, cbor
-from tests.format.page import blocks
+from tests.format.page import blocks, text
 from tests.golden.history import digest, files, state
 from tests.reference import reader, reader_objects, reader_payloads
 from tests.reference.reader import Entry, Pack, Store
@@ -96,7 +97,7 @@ def test_golden_exact_layers_are_the_states_that_were_committed(name):
         else:
             with pytest.raises(MissingError):
                 store.state(own, exact=True)
-            assert store.rows[own][1] == set(store.drops()[own])
+            assert store.exact_packs(own) == store.drops()[own]
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -116,14 +117,12 @@ def test_every_golden_entry_decodes(name, codes):
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_own_and_reach_are_all_that_a_value_layer_needs(tmp_path, name):
-    for pack in Store(GOLDEN / name / "store").packs.values():
-        for content, *_ in pack.commits[:1]:
-            alone = tmp_path / pack.name.hex()
-            shutil.copytree(
-                GOLDEN / name / "store", alone, ignore=packs_but((pack.name, *pack.own, *pack.reach))
-            )
-            Store(alone).state(reader_objects.object_id(COMMIT, content))
+def test_a_manifest_names_all_that_a_value_layer_needs(tmp_path, name):
+    store = Store(GOLDEN / name / "store")
+    for own in store.manifests:
+        alone = tmp_path / own.hex()
+        shutil.copytree(GOLDEN / name / "store", alone, ignore=packs_but(store.value_packs(own)))
+        Store(alone).state(own)
 
 
 def packs_but(names: tuple[bytes, ...]):
@@ -367,9 +366,10 @@ def test_tensors_of_the_pages_restore(name):
 
 
 def test_the_pack_of_the_page():
-    name = bytes.fromhex("0c37f91e089ac6b0a1065663d4c4bfd3039d33c6973b67b6defad236cf83cb84")
-    (entry,) = Pack(name, blocks("packs.md")["pack"], exact=False).entries
+    name = bytes.fromhex("b40dc9bb206728e58e7479ff49aa4af9fe1e3d48128e950a5332b028d2474ff9")
+    entry, salt = Pack(name, blocks("packs.md")["pack"], exact=False).entries
     assert entry.decode([]) == [bytes.fromhex("00 00 80 3f 00 00 00 c0")]
+    assert salt.decode([]) == [bytes(range(16))]
 
 
 def test_the_group_of_the_page():
@@ -384,6 +384,21 @@ def test_records_of_the_pages():
     assert (number, record["target"][:2].hex(), record["content"]) == (0, "03cc", b"")
     number, dropped = reader.drop(blocks("drops.md")["drop"])
     assert (number, list(dropped)) == (0, [record["target"]])
+
+
+def test_manifests_of_the_page():
+    page, own = (
+        blocks("manifests.md"),
+        bytes.fromhex(re.search("/([0-9a-f]{64})[.]", text("manifests.md"))[1]),
+    )
+    number, packs, dropped, rows = reader.manifest(own, page["first"])
+    assert (number, [pack[:2].hex() for pack in packs], dropped) == (0, ["b40d", "0001"], None)
+    assert [row[0] for row in rows] == [own, bytes.fromhex(page_id(COMMIT, "commit"))]
+    assert reader_objects.described(COMMIT, rows[0][1])["parents"] == [rows[1][0]]
+    assert reader.manifest(own, page["moved"]) == (1, packs[:1], None, [])
+    assert reader.manifest(own, page["dropped"])[2][1:] == [0, "no rule kept it"]
+    with pytest.raises(CorruptionError):
+        reader.manifest(rows[1][0], page["moved"])
 
 
 def test_names_of_the_page():

@@ -294,7 +294,7 @@ def test_a_store_elsewhere_that_is_not_there_is_not_made_anew(tmp_path: Path) ->
     assert list((tmp_path / "disk").iterdir()) == []
 
 
-GOOD = {"format": 1, "features": ["closed"], "store": "ab", "project": "cd", "default_branch": "main"}
+GOOD = {"format": 1, "features": ["manifests"], "store": "ab", "project": "cd", "default_branch": "main"}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ GOOD = {"format": 1, "features": ["closed"], "store": "ab", "project": "cd", "de
         ({"format": 2, "features": []}, UnsupportedFormatError),
         ({**GOOD, "exclusive_create": True, "format": 2}, UnsupportedFormatError),
         ({**GOOD, "exclusive_create": True, "features": ["shards"]}, UnsupportedFormatError),
-        ({**GOOD, "exclusive_create": True, "features": ["closed", "shards"]}, UnsupportedFormatError),
+        ({**GOOD, "exclusive_create": True, "features": ["manifests", "shards"]}, UnsupportedFormatError),
         ({**GOOD, "exclusive_create": True, "features": []}, UnsupportedFormatError),
     ],
 )
