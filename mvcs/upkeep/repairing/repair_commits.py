@@ -345,7 +345,8 @@ class CommitRepair:
         rewriter = Rewriter(union, target, _LIMITS, salts=_salts(revision.id, read.number))
         try:
             for entry in _by_entry(union, links):
-                if not all(rewriter.holds(link.id) for link in entry) and not rewriter.adopt(entry[0]):
+                is_due = not all(rewriter.holds(link.id) for link in entry)
+                if is_due and not (_is_true(union, entry[0]) and rewriter.adopt(entry[0])):
                     rewriter.encode(entry, _bases, {})
             placement = rewriter.finish(revision.written, needs, kept)
             rewriter.prove()
@@ -353,9 +354,10 @@ class CommitRepair:
                 target.read(needs[identifier], identifier)
         finally:
             rewriter.close()
+        there = all(target.catalog.known(name) for name in read.packs)
+        if there and dropped == read.dropped and set(placement.packs) <= set(read.packs):
+            return  # elsewhere it would lie no better
         placement = replace(placement, dropped=dropped)
-        if placement == read:
-            return
         move = [Moved(revision.id, placement, read)]
         moved = self.wanted.refs.duties.move(manifests, move, self.author)
         if not moved:
@@ -400,11 +402,10 @@ class CommitRepair:
 
     def _is_mute(self, key: PackKey) -> bool:
         """Tell whether a pack lies there whose footer is damaged."""
-        with suppress(MvcsError):
-            try:
-                read_footer(self.wanted.store.backend, key.name)
-            except CorruptionError:
-                return True
+        try:
+            read_footer(self.wanted.store.backend, key.name)
+        except MvcsError as error:
+            return isinstance(error, CorruptionError) and not isinstance(error, NotFoundError)
         return False
 
 
@@ -431,6 +432,16 @@ def _by_entry(store: ObjectStore, links: Iterable[Located]) -> Iterator[list[Loc
     ordered = sorted(links, key=lambda link: (store.catalog.depth_of(link), link.place))
     for _, members in groupby(ordered, key=lambda link: link.place):
         yield list(members)
+
+
+def _is_true(store: ObjectStore, link: Located) -> bool:
+    """Tell whether an entry holds all that its footer says, also of what nobody asked for."""
+    try:
+        for number, member in enumerate(link.placed.entry.members):
+            store.read_copy(member.kind, link.placed.ids[number], link._replace(member=number))
+    except UNREADABLE_ERRORS:
+        return False
+    return True
 
 
 def _bases(link: Located) -> tuple[ObjectId, ...]:
