@@ -195,7 +195,9 @@ class _Collection:
         return report
 
     def _survey(self, names: Collection[str], head: Held) -> Reach:
-        since = self._clock() - self._collector.wait if names else None
+        def since() -> float:
+            return self._clock() - self._collector.wait
+
         return survey(self._backend, names, head, self._given_up, self._known, since)
 
     def _planned(self, found: list[Found], reach: Reach, branches: list[str]) -> GcReport:

@@ -104,7 +104,7 @@ def survey(
     head: Held | None = None,
     given_up: GivenUp | None = None,
     known: KnownHistory | None = None,
-    since: float | None = None,
+    since: Callable[[], float] | None = None,
 ) -> Reach:
     """Tell which packs no commit needs, for either layer, and which commits nothing leads to.
 
@@ -118,8 +118,8 @@ def survey(
         head: what HEAD needs; None for a store without one.
         given_up: tells of a ref, by its newest record, whether its past counts no more.
         known: what need not be read again; what is read is added.
-        since: records of manifests written from then on count beside the newest, in seconds by the store's
-            clock; None for all of them.
+        since: gives from when on records of manifests count beside the newest, in seconds by the store's
+            clock, and is called where there are such; None for all of them.
 
     Raises:
         MvcsError: something is damaged or missing that a branch, a tag, a pin or HEAD leads to now, so that
@@ -148,7 +148,7 @@ def survey(
 class _Walk:
     """A walk over commits that meets each once."""
 
-    def __init__(self, backend: Backend, known: KnownHistory, since: float | None) -> None:
+    def __init__(self, backend: Backend, known: KnownHistory, since: Callable[[], float] | None) -> None:
         self._backend = backend
         self._since = since
         self._seen: set[ObjectId] = set()
@@ -193,7 +193,7 @@ class _Walk:
                 self.superseded.add(manifest_path(commit, number))
 
     def _is_young(self, stamp: float) -> bool:
-        return self._since is None or not stamp < self._since  # also where nobody knows when it was
+        return self._since is None or not stamp < self._since()  # also where nobody knows when it was
 
     def _refuse_missing(self, commit: ObjectId, packs: Iterable[str]) -> None:
         """See that the packs of a value layer are there: what holds its objects instead may look unneeded."""
