@@ -7,7 +7,7 @@ from mvcs import Repository
 from tests.golden.kinds import every_kind
 from tests.reference.states import KINDS_OF_BOUNDS, training
 
-GOLDEN = sorted((pathlib.Path(__file__).parents[1] / "golden").glob("*/expected.json"))
+GOLDEN = [pathlib.Path(__file__).parents[1] / "golden" / name for name in ("huffman", "v1")]
 TRAINED = {
     "run": {},
     "run by steps": {"step_size": 0.5, "moments": "resume"},
@@ -32,4 +32,4 @@ def make(folder: pathlib.Path) -> list[pathlib.Path]:
     write(folder / "huffman", every_kind(3), "huffman", **KINDS_OF_BOUNDS["pruned table"])
     for name, bounds in TRAINED.items():
         write(folder / name, training(3), "auto", **bounds)
-    return [path.parent / "store" for path in GOLDEN] + sorted(folder.glob("*/store"))
+    return [place / "store" for place in GOLDEN] + sorted(folder.glob("*/store"))

@@ -47,12 +47,12 @@ class LoosePack:
         stored = data[tail.footer_offset : -TRAILER_BYTES]
         raw = decode(Encoding(stored[0]), stored[1:], lengths=[tail.raw_length], element=OPAQUE)
         footer: Any = cbor.loads(raw)
-        return cls(path, data[:HEADER], [_taken(data, row[0]) for row in footer[0]], footer)
+        return cls(path, data[:HEADER], [_taken(data, row[0]) for row in footer], footer)
 
     def placed(self) -> None:
         """Have each row say where its entry lies."""
         offset = HEADER
-        for row, parts in zip(self.footer[0], self.entries, strict=False):
+        for row, parts in zip(self.footer, self.entries, strict=False):
             length = FRAME_BYTES + sum(map(len, parts))
             row[:2] = [offset, length]
             offset += length
@@ -75,7 +75,7 @@ def _framed(header: bytes, payload: bytes) -> bytes:
 
 
 def forge_pack(drawn: random.Random, store: Path) -> str:
-    """Change one thing in one pack and seal it; at times under its new name, and all that name it follow."""
+    """Change one thing in one pack and seal it; at times under its new name, which records then have."""
     path = drawn.choice(sorted(store.rglob("*.pack")))
     pack = LoosePack.read(path)
     way = drawn.choice(WAYS)
@@ -106,7 +106,7 @@ def _header(drawn: random.Random, pack: LoosePack) -> None:
     told = mutated(drawn, cbor.loads(pack.entries[index][0]))
     pack.entries[index][0] = cbor.dumps(told)
     if drawn.random() < 0.9:
-        pack.footer[0][index][2] = told
+        pack.footer[index][2] = told
     pack.placed()
 
 
@@ -126,7 +126,7 @@ def _exchanged(drawn: random.Random, pack: LoosePack) -> None:
     if drawn.random() < 0.5:
         pack.entries[one][1] = pack.entries[other][1]
     else:
-        pack.footer[0][one][3] = pack.footer[0][other][3]
+        pack.footer[one][3] = pack.footer[other][3]
     pack.placed()
 
 
@@ -135,12 +135,12 @@ def _repeated(drawn: random.Random, pack: LoosePack) -> None:
     index = drawn.randrange(len(pack.entries))
     if drawn.random() < 0.5:
         pack.entries.append([*pack.entries[index]])
-        pack.footer[0].append([*pack.footer[0][index]])
+        pack.footer.append([*pack.footer[index]])
     elif len(pack.entries) > 1 and drawn.random() < 0.5:
-        del pack.entries[index], pack.footer[0][index]
+        del pack.entries[index], pack.footer[index]
     else:
         pack.entries.reverse()
-        pack.footer[0].reverse()
+        pack.footer.reverse()
     pack.placed()
 
 
@@ -148,11 +148,11 @@ def _based(drawn: random.Random, pack: LoosePack) -> None:
     """Have an entry lean on another object, as on itself, so that bases may run in a circle."""
     index = drawn.randrange(len(pack.entries))
     told: Any = cbor.loads(pack.entries[index][0])
-    row = drawn.choice(pack.footer[0])
+    row = drawn.choice(pack.footer)
     told[1] = drawn.choice([5, 7, 8, 10, 11])
     told[3] = [drawn.choice(row[3])[:16] for _ in told[0]]
     pack.entries[index][0] = cbor.dumps(told)
-    pack.footer[0][index][2] = told
+    pack.footer[index][2] = told
     pack.placed()
 
 
@@ -192,16 +192,13 @@ def damaged(drawn: random.Random, data: bytes) -> bytes:
 
 
 def _named_anew(store: Path, path: Path, data: bytes) -> None:
-    """Give a pack the name that its bytes have, then packs and records that name it, and so on."""
+    """Give a pack the name that its bytes have, and have the records that name it follow."""
     old, new = bytes.fromhex(path.stem), bytes.fromhex(name_of(data) or blake3(data).hexdigest())
     if old == new:
         return
     target = path.parent.parent / new.hex()[:2] / f"{new.hex()}.pack"
     target.parent.mkdir(exist_ok=True)
     path.rename(target)
-    for other in sorted(store.rglob("*.pack")):
-        if other != target and other.exists():
-            _follow(store, other, old, new)
     for record in _records(store):
         body = record.read_bytes()[:-16]
         if old in body:
@@ -209,34 +206,38 @@ def _named_anew(store: Path, path: Path, data: bytes) -> None:
             record.write_bytes(body + checksum(body))
 
 
-def _follow(store: Path, path: Path, old: bytes, new: bytes) -> None:
-    try:
-        pack = LoosePack.read(path)
-    except NOT_ONE:
-        return  # it was changed so that nothing can be told of it
-    told = cbor.dumps(pack.footer)
-    if old in told:
-        pack.footer = cbor.loads(told.replace(old, new))
-        data = pack.sealed()
-        path.write_bytes(data)
-        _named_anew(store, path, data)
-
-
 def _records(store: Path) -> list[Path]:
-    found = [*(store / "refs").rglob("[0-9]*"), *(store / "retention").rglob("[0-9]*")]
-    return sorted(path for path in found if path.is_file() and len(path.name) == 8)
+    found = [path for folder in ("refs", "retention", "manifests") for path in (store / folder).rglob("*")]
+    return sorted(path for path in found if path.is_file() and path.name[-8:].isdigit())
 
 
 def forge_record(drawn: random.Random, store: Path) -> str:
-    """Change what a ref record or a drop record says, and seal it."""
+    """Change what a record of a ref, of drops or of a manifest says, and seal it."""
     path = drawn.choice(_records(store))
     data = path.read_bytes()
     magic, told = data[:8], cbor.loads(data[8:-16])
+    first = magic == b"MVCSMAN1" and isinstance(told[-1], list)
+    opened = _opened(told) if first else None
     for _ in range(20):
         try:
-            body = magic + cbor.dumps(mutated(drawn, told))
+            body = magic + cbor.dumps(_closed(mutated(drawn, opened)) if first else mutated(drawn, told))
             break
         except MvcsError:
             continue
     path.write_bytes(body + checksum(body))
-    return f"a changed record of {path.relative_to(store).parts[1]}"
+    kind, below, *_ = path.relative_to(store).parts
+    return f"a changed record of {kind if kind == 'manifests' else below}"
+
+
+def _opened(told: Any) -> Any:
+    """Return what the first record of a manifest says, its description unpacked."""
+    *others, (length, stored) = told
+    return [*others, cbor.loads(decode(Encoding(stored[0]), stored[1:], lengths=[length], element=OPAQUE))]
+
+
+def _closed(told: Any) -> Any:
+    """Return it with the description as it is stored, if there is one still."""
+    if not isinstance(told, list) or len(told) != 5:
+        return told
+    raw = cbor.dumps(told[-1])
+    return [*told[:-1], [len(raw), bytes([Encoding.RAW]) + raw]]

@@ -186,7 +186,7 @@ def _change_description(drawn: random.Random, store: Path) -> str:
 
 
 def _any_file(drawn: random.Random, store: Path) -> Path:
-    names = ("packs", "exact", "refs", "retention")
+    names = ("packs", "exact", "manifests", "refs", "retention")
     places = [store / name for name in names if any((store / name).rglob("*"))]
     files = [path for path in drawn.choice(places).rglob("*") if path.is_file()]
     if drawn.random() < 0.1 or not files:
