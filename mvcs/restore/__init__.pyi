@@ -30,7 +30,7 @@ from .open_folder import (
     stored_among,
 )
 from .plan import PlannedReads, planned, reads_of_export, reads_of_files, reads_of_state
-from .show import FileDetails, details_of_file, has_chunks, located_chunks, stored_share, value_key
+from .show import FileDetails, details_of_file, located_chunks, stored_share
 from .size_allowance import UNLIMITED, Allowance, file_bytes
 from .value_traces import traced_commit
 from .written_files import write_files
@@ -60,7 +60,6 @@ __all__ = [
     "falls_short",
     "file_bytes",
     "from_folder",
-    "has_chunks",
     "is_lossy",
     "lies_inside",
     "link_on_the_way",
@@ -86,7 +85,6 @@ __all__ = [
     "stored_share",
     "summarize",
     "traced_commit",
-    "value_key",
     "ways_to_write",
     "write_files",
 ]

@@ -179,11 +179,6 @@ def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
     return [store.catalog.locate(chunk) for chunk in tensor.chunks]
 
 
-def value_key(leaf: Leaf) -> tuple[object, ...]:
-    """Return what leaves with the same value have in common, so that it is looked at once for all of them."""
-    return leaf.dtype, leaf.shape, leaf.tensor
-
-
 def stored_share(located: Located) -> int:
     """Return the bytes of an object in its pack; a member of a bundle has its share of the bundle."""
     entry = located.placed.entry
