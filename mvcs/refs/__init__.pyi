@@ -22,7 +22,7 @@ from .refstore import (
     now_microseconds,
     record_mark,
 )
-from .writer_duties import TAKEN_BACK, GoingError, Marked, Moved, WriterDuties
+from .writer_duties import TAKEN_BACK, GoingError, Marked, Moved
 
 __all__ = [
     "CONFLICT",
@@ -42,7 +42,6 @@ __all__ = [
     "RefStore",
     "RefSurvey",
     "RolledBackError",
-    "WriterDuties",
     "check_name",
     "check_note",
     "check_tag",
