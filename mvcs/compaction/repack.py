@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from math import isqrt
 
 from mvcs.compaction.neighbours import Neighbours, fill
@@ -290,20 +290,28 @@ class Repack:
         is_chosen = terms.chosen(revision.id) and not terms.for_archive and self._has_data(revision.id)
         if not (has_to_move or is_chosen):
             return
-        nearest = list(self._nearest_with_data(revision))
+        nearest = list(self._nearest_alike(revision))
         packs = [name for one in nearest for name in self.now[one.id].packs]
-        self._views.look_at(now.packs, self._in_order(self._where((*packs, *now.others))))
+        self._views.look_at(now.packs, self._may_need(revision, (*packs, *now.others)))
         kept = self._kept(revision)
         if len(kept) == len(now.own) and not has_to_move:
             return
         values, others = self._known.of(revision), [self._known.of(one) for one in nearest]
         self._write(revision, kept, values, Neighbours(self._views.source, values, others))
 
-    def _nearest_with_data(self, revision: Revision) -> Iterator[Revision]:
-        """Yield the nearest ancestor with data along the first parents of each parent."""
+    def _nearest_alike(self, revision: Revision) -> Iterator[Revision]:
+        """Yield the nearest ancestor along the first parents of each parent that has data if this one has."""
+        has_data = self._has_data(revision.id)
         for parent in self._graph.parents(revision):
             line = self._graph.first_parents(parent)
-            yield from (one for one in [next((one for one in line if self._has_data(one.id)), None)] if one)
+            yield from islice((one for one in line if self._has_data(one.id) == has_data), 1)
+
+    def _may_need(self, revision: Revision, names: Iterable[str]) -> list[str]:
+        """Return which of some packs a commit may need, or what took their place: a dropped one no data."""
+        has_data = self._has_data(revision.id)
+        found = (name for name in self._where(names) if has_data or not self._has_chunks(name))
+        # Those that were written here come last to first, then others: names tell no order.
+        return sorted(found, key=lambda name: -self._written.get(name, -1))
 
     def _where(self, names: Iterable[str], seen: set[str] | None = None) -> Iterator[str]:
         """Yield packs, and for superseded ones what took their place; none that nothing may need."""
@@ -315,10 +323,6 @@ class Repack:
                     yield from self._where(self._moved[name], seen)
                 elif name not in self._gone and name not in self._lost:
                     yield name
-
-    def _in_order(self, names: Iterable[str]) -> list[str]:
-        """Return the packs that were written here last to first, then others: names tell no order."""
-        return sorted(names, key=lambda name: -self._written.get(name, -1))
 
     def _kept(self, revision: Revision) -> list[str]:
         """Return the packs of a commit that may stay as they are; the target knows them then."""
@@ -363,13 +367,14 @@ class Repack:
         return [*due.values()][::-1]
 
     def _later(self, revision: Revision) -> list[Revision]:
-        """Return the nearest later commits that are chosen and have their data."""
+        """Return the nearest later commits that are chosen, and have data if this one has."""
+        has_data = self._has_data(revision.id)
         found: dict[ObjectId, Revision] = {}
         queue = [*self._children[revision.id]]
         while queue:
             child = queue.pop(0)
             if child.id not in found and self._terms.chosen(child.id):
-                if self._has_data(child.id):
+                if self._has_data(child.id) == has_data:
                     found[child.id] = child
                 else:
                     queue += self._children[child.id]
@@ -393,7 +398,7 @@ class Repack:
         later, own = self._later(revision), self.now[revision.id].own
         packs = [name for one in later for name in self.now[one.id].packs]
         beside = [name for one in later for name in self._where_read(one)]
-        self._views.look_at(self._where_read(revision), self._in_order(self._where(packs)), beside)
+        self._views.look_at(self._where_read(revision), self._may_need(revision, packs), beside)
         kept = self._kept(revision) if self._is_near_some(revision, later) else []
         if len(kept) < len(own):
             self._views.target.catalog.forget(kept)
