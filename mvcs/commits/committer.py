@@ -277,9 +277,10 @@ class Committer:
             for commit in commits:
                 needed.update(self._store.manifests.placement(commit).packs)
         self._store.keep(needed)
-        with suppress(*UNREADABLE_ERRORS):
-            for commit in commits:
-                self._store.catalog.attach_commit(commit)
+        try:
+            self._store.catalog.attach_all(needed)
+        except UNREADABLE_ERRORS:
+            self._store.catalog.attach_everything()  # others may hold the same objects
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: BranchPosition

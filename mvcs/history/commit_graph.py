@@ -42,7 +42,7 @@ class Graph:
 
     def __init__(self, store: ObjectStore, held: int = HELD) -> None:
         """Walk the commits of `store`, and hold so many of them."""
-        self._store = store
+        self.manifests = store.manifests
         self._held = held
         self._known: OrderedDict[ObjectId, Revision] = OrderedDict()
         self._bytes = 0
@@ -57,10 +57,10 @@ class Graph:
         """
         found = self._remembered(identifier)
         if found is None:
-            self.learn(self._store.manifests.first(identifier))
+            self.learn(self.manifests.first(identifier))
             found = self._remembered(identifier)
         if found is None:  # it alone takes more than is held
-            return Revision(self._store.manifests.first(identifier).written)
+            return Revision(self.manifests.first(identifier).written)
         return found
 
     def tips(self, records: Iterable[RefRecord]) -> list[Revision]:
@@ -75,13 +75,9 @@ class Graph:
     def stored(self, identifier: ObjectId) -> Revision | None:
         """Return a commit that the store holds, whatever leads to it; None where it is none, or absent."""
         try:
-            return Revision(self._store.manifests.first(identifier).written)
+            return Revision(self.manifests.first(identifier).written)
         except NotFoundError:
             return None
-
-    def starting(self, prefix: str) -> list[ObjectId]:
-        """Return the commits of the store whose hexadecimal ids begin so, whatever leads to them, sorted."""
-        return self._store.manifests.starting(prefix.lower())
 
     def learn(self, manifest: Manifest) -> None:
         """Take the commits that a manifest tells of; their ids were computed from their contents."""
@@ -154,7 +150,7 @@ class Graph:
         if len(parents) != 1:
             return MAX_ANCESTORS
         try:
-            told = self._store.manifests.first(parents[0].id).ancestors
+            told = self.manifests.first(parents[0].id).ancestors
         except (CorruptionError, NotFoundError):
             return MAX_ANCESTORS
         size = sum(len(one.content) for one in (parents[0].written, *told))

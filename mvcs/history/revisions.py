@@ -163,7 +163,7 @@ class Resolver:
             return
         found: Collection[ObjectId] = ()
         with suppress(MvcsError):  # what is damaged is reported by what needs it
-            found = self.graph.starting(name)
+            found = self.graph.manifests.starting(name.lower())
         if found:
             meant = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             self.tell(f"'{name}' was taken as the name of a branch or tag; ids begin so as well: {meant}")
@@ -311,7 +311,7 @@ class Resolver:
                 f"no revision named '{text}'",
                 hint=hint or self._near(text) + "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
             )
-        found = self.graph.starting(text)
+        found = self.graph.manifests.starting(text.lower())
         if len(found) > 1:
             names = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             raise UsageError(

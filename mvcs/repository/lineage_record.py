@@ -8,7 +8,7 @@ from mvcs.history import Revision
 from mvcs.local import LocalRecords
 from mvcs.objects import BOUNDED, ObjectId
 from mvcs.repository.session import Session
-from mvcs.store import UNREADABLE_ERRORS, ObjectStore
+from mvcs.store import UNREADABLE_ERRORS, Manifests
 
 SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
 NOTHING, UNKNOWN = "", "unknown"
@@ -73,7 +73,7 @@ class LineageRecord:
 
     def _may_give(self) -> bool:
         """Tell whether the store holds anything lossy that could leave it."""
-        return _holds_bounded(self._session.store, self._session.unbounded)
+        return _holds_bounded(Manifests(self._session.place.backend), self._session.unbounded)
 
     def _note_first(self, value: str) -> None:
         """Take note of what left, unless another process has."""
@@ -101,17 +101,17 @@ def _gave(records: LocalRecords) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _holds_bounded(store: ObjectStore, unbounded: set[ObjectId]) -> bool:
+def _holds_bounded(manifests: Manifests, unbounded: set[ObjectId]) -> bool:
     """Tell whether any commit in a store is bounded, also one that no ref names; what is unread may be.
 
     Args:
-        store: the store.
+        manifests: of the store.
         unbounded: commits that are not; what is learnt is added.
     """
     try:
-        for commit in store.manifests.listed():
+        for commit in manifests.listed():
             if commit not in unbounded:
-                manifest = store.manifests.first(commit)
+                manifest = manifests.first(commit)
                 rows = (manifest.written, *manifest.ancestors)
                 if any(Revision(written).commit.exactness == BOUNDED for written in rows):
                     return True

@@ -23,7 +23,7 @@ from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.quota import Quota
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
 from mvcs.retention import Source, has_exact_layer, try_drop_old_layers
-from mvcs.store import UNREADABLE_ERRORS, Backend, DataDrop, ObjectStore
+from mvcs.store import DROPPED_DATA, UNREADABLE_ERRORS, Backend, DataDrop, ObjectStore, has_upgrade
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
@@ -338,10 +338,19 @@ class Session:
         """What rules of retention go by here."""
         return rule_source(self.place.backend, self.graph, self.refs, self.head, self.progress.note)
 
+    @cached_property
+    def _may_be_dropped(self) -> bool:
+        """Whether data of any commit were given up in this store, as of the first look."""
+        return has_upgrade(self.place.backend, DROPPED_DATA)
+
+    def look_for_drops(self) -> None:
+        """Look again whether data were given up, when that is asked for next."""
+        self.__dict__.pop("_may_be_dropped", None)
+
     def data_drop(self, commit: ObjectId) -> DataDrop | None:
         """Return that the data of a commit were given up; None where they were not, or nobody can tell."""
         try:
-            return self.store.manifests.dropped([commit]).get(commit)
+            return self.store.manifests.dropped([commit]).get(commit) if self._may_be_dropped else None
         except MvcsError as error:
             self.warn(f"whether the data of a commit were dropped cannot be told: {error.message}")
             return None

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Self
 
-from mvcs.delta import Encoding, decode, encoding_numbered
+from mvcs.delta import decode, encoding_numbered
 from mvcs.errors import ConflictError, CorruptionError, LostError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import (
     MAX_NUMBER,
@@ -49,7 +50,7 @@ _MAGIC = b"MVCSMAN1"
 _MAX_RAW = 1 << 26
 _TIME_LIMIT = 1 << 62
 _ID_BYTES = 32
-_HELD_BYTES = 1 << 24
+_HELD = 16  # manifests in memory: who walks holds the commits
 _READERS = 8
 REPAIR_HINT = "'mvcs repair' makes it again from the commit's packs, or from a remote that has it"
 
@@ -102,14 +103,12 @@ class DataDrop:
         return [self.time, self.rules, self.why]
 
     @classmethod
-    def from_value(cls, value: cbor.Value) -> "DataDrop | None":
-        """Read the form in a record; null is none.
+    def from_value(cls, value: cbor.Value) -> Self:
+        """Read the form in a record.
 
         Raises:
             CorruptionError: it is malformed.
         """
-        if value is None:
-            return None
         time, rules, why = as_list(value, "a drop of data", 3)
         number = None if rules is None else as_integer(rules, "a number of rules", 0, MAX_NUMBER + 1)
         return cls(as_integer(time, "a time", -_TIME_LIMIT, _TIME_LIMIT), number, as_text(why, "a reason"))
@@ -175,8 +174,15 @@ class Manifest:
         placement, told = _parsed(data)
         if not isinstance(told, list):
             raise CorruptionError("it is not the first record of a commit")
-        length, stored = as_list(told, "the description in a manifest", 2)
-        rows = as_list(cbor.loads(_raw(length, as_bytes(stored, "a description"))), "commits")
+        length, packed = as_list(told, "the description in a manifest", 2)
+        size, stored = as_integer(length, "a length", 1, _MAX_RAW), as_bytes(packed, "a description")
+        if not stored or not is_plausible(size, len(stored), FREE_FOOTER_BYTES):
+            raise CorruptionError("a manifest describes commits in an impossible length")
+        encoding = encoding_numbered(stored[0])
+        if encoding not in OPAQUE_ENCODINGS:
+            raise CorruptionError(f"a manifest is encoded as '{encoding.name}'")
+        raw = decode(encoding, stored[1:], lengths=[size], element=OPAQUE)
+        rows = as_list(cbor.loads(raw), "commits")
         if not 0 < len(rows) <= 1 + MAX_ANCESTORS:
             raise CorruptionError(f"it tells of {len(rows)} commits")
         found: list[WrittenCommit] = []
@@ -222,18 +228,8 @@ def _parsed(data: bytes) -> tuple[Placement, cbor.Value]:
     found = as_integer(number, "a manifest's number", 0, MAX_NUMBER + 1)
     if (found == 0) != isinstance(told, list):
         raise CorruptionError("the first record of a commit alone describes it")
-    return Placement(as_names(own), as_names(others), DataDrop.from_value(dropped), found), told
-
-
-def _raw(length: cbor.Value, stored: bytes) -> bytes:
-    """Unpack the description of number 0."""
-    size = as_integer(length, "the length of a description", 1, _MAX_RAW)
-    if not stored or not is_plausible(size, len(stored), FREE_FOOTER_BYTES):
-        raise CorruptionError("a manifest describes commits in an impossible length")
-    encoding = encoding_numbered(stored[0])
-    if encoding not in OPAQUE_ENCODINGS:
-        raise CorruptionError(f"a manifest is encoded as '{encoding.name}'")
-    return bytes(decode(Encoding(encoding), stored[1:], lengths=[size], element=OPAQUE))
+    drop = None if dropped is None else DataDrop.from_value(dropped)
+    return Placement(as_names(own), as_names(others), drop, found), told
 
 
 def _row(written: WrittenCommit, following: WrittenCommit | None) -> cbor.Value:
@@ -242,7 +238,7 @@ def _row(written: WrittenCommit, following: WrittenCommit | None) -> cbor.Value:
     if following is not None and Commit.decode(content).parents[:1] == (following.id,):
         cut = content.index(following.id)
         content = content[:cut] + content[cut + _ID_BYTES :]
-    return [content, cut, list(written.sizes), names_value(written.exact_packs)]
+    return [content, cut, [written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth], names_value(written.exact_packs)]
 
 
 def _commit(row: cbor.Value, following: WrittenCommit | None) -> WrittenCommit:
@@ -283,7 +279,6 @@ class Manifests:
         """Read from `backend`, and write there."""
         self._backend = backend
         self._held: OrderedDict[ObjectId, Manifest] = OrderedDict()
-        self._bytes = 0
         self._lock = Lock()
 
     def first(self, commit: ObjectId) -> Manifest:
@@ -301,7 +296,10 @@ class Manifests:
                 found = Manifest.decode(data, commit)
             except CorruptionError as error:
                 raise _damaged(path, error) from error
-            self._hold(found)
+            with self._lock:
+                self._held[commit] = found
+                while len(self._held) > _HELD:
+                    self._held.popitem(last=False)
         return found
 
     def placement(self, commit: ObjectId) -> Placement:
@@ -344,7 +342,8 @@ class Manifests:
         folder, name = manifest_path(commit, 0).rsplit("/", 1)
         start = name.partition(".")[0] + "."
         found = (each for each in self._backend.children(folder) if each.startswith(start))
-        return [at[1] for each in sorted(found) if (at := parse_path(f"{folder}/{each}")) is not None]
+        keys = (each.removeprefix(start) for each in sorted(found))
+        return [record_number(key) for key in keys if is_record_name(key)]
 
     def starting(self, prefix: str) -> list[ObjectId]:
         """Return the commits whose ids begin with at least two hexadecimal digits, sorted."""
@@ -381,7 +380,8 @@ class Manifests:
             StorageError: it could not be written.
         """
         commit, data = manifest.written.id, manifest.encode()
-        self._mark(manifest.placement)
+        if manifest.placement.dropped is not None:
+            self._mark(manifest.placement.dropped)
         try:
             self._backend.create(manifest_path(commit, 0), data)
         except ConflictError:
@@ -389,7 +389,8 @@ class Manifests:
                 with suppress(ConflictError):
                     return self.append(commit, manifest.placement, now)
             return now
-        self._hold(Manifest.decode(data, commit))
+        with self._lock:
+            self._held[commit] = manifest
         return manifest.placement
 
     def append(self, commit: ObjectId, placement: Placement, read: Placement) -> Placement:
@@ -406,17 +407,17 @@ class Manifests:
         """
         found = replace(placement, number=read.number + 1)
         path = manifest_path(commit, found.number)
-        self._mark(placement)
+        if placement.dropped is not None:
+            self._mark(placement.dropped)
         self._backend.create(path, encode_placement(commit, found))
         if max(self.numbers(commit), default=0) > found.number:  # a collector deleted what was there
             self._backend.delete(path)
             raise ConflictError(f"where the data of commit {short_id(commit)} lie was changed meanwhile")
         return found
 
-    def _mark(self, placement: Placement) -> None:
+    def _mark(self, dropped: DataDrop) -> None:
         """Have readers look for commits whose data were given up, before the first is there."""
-        if placement.dropped is not None:
-            upgrade(self._backend, DROPPED_DATA, placement.dropped.time, "")
+        upgrade(self._backend, DROPPED_DATA, dropped.time, "")
 
     def _read(self, commit: ObjectId, number: int) -> tuple[bytes, str]:
         path = manifest_path(commit, number)
@@ -427,16 +428,6 @@ class Manifests:
             raise LostError(f"commit {short_id(commit)} is not in the store", hint=REPAIR_HINT) from error
         except CorruptionError as error:
             raise _damaged(path, error) from error
-
-    def _hold(self, manifest: Manifest) -> None:
-        size = sum(len(row.content) for row in (manifest.written, *manifest.ancestors))
-        with self._lock:
-            if manifest.written.id not in self._held:
-                self._held[manifest.written.id] = manifest
-                self._bytes += size
-            while self._bytes > _HELD_BYTES:
-                _, gone = self._held.popitem(last=False)
-                self._bytes -= sum(len(row.content) for row in (gone.written, *gone.ancestors))
 
 
 def _damaged(path: str, error: CorruptionError) -> CorruptionError:

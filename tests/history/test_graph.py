@@ -128,7 +128,7 @@ def test_a_commit_without_a_manifest_is_not_found(line):
 
 def test_commits_are_found_by_the_digits_that_their_ids_begin_with(line):
     for revision in line.names.values():
-        assert line.graph.starting(revision.id.hex()[:12].upper()) == [revision.id]
+        assert line.graph.manifests.starting(revision.id.hex()[:12]) == [revision.id]
 
 
 def test_a_damaged_manifest_is_named(line):

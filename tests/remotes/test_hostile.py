@@ -15,7 +15,7 @@ from mvcs.refs.refstore import HEADS, NOTES, TAGS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.pack_files import pack_path
 from tests.remotes.forging import tip_pack
-from tests.repository.states import content, copied, state
+from tests.repository.states import content, copied, own_packs, state
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_a_damaged_pack_here_is_not_pushed(tmp_path: Path) -> None:
         ada.push()
         head = ada.head().id
         ada.commit(state(1))
-        name = ada._session.head().written.pack
+        name = own_packs(ada, "HEAD")[-1]
     flip(tmp_path / "ada/.mvcs/packs" / name[:2] / f"{name}.pack", 300)
     with Repository.open(tmp_path / "ada") as ada:
         with pytest.raises(CorruptionError) as caught:

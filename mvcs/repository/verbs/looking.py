@@ -200,6 +200,7 @@ class Looking(Verbs):
         try:
             found = show.details(reading, info)
         except NotFoundError:
+            self._session.look_for_drops()
             again = self._session.info(reading.revision)
             if (again.exact_layer, again.data_dropped) == (info.exact_layer, info.data_dropped):
                 raise

@@ -95,7 +95,12 @@ class Maintaining(Verbs):
         if not dry_run:
             remove_leftovers(self._session.place)
         run = RetentionRun.begin(Retained.of(self._session, remote), force=force)
-        return run.rehearse() if dry_run else run.execute()
+        if dry_run:
+            return run.rehearse()
+        try:
+            return run.execute()
+        finally:
+            self._session.look_for_drops()
 
     def pin(self, rev: str, reason: str = "", remote: str | None = None) -> "RetentionShown":
         """Keep a commit with both layers, whatever the rules say.

@@ -141,7 +141,7 @@ def test_a_lost_record_where_nothing_is_bounded_costs_nothing(tmp_path: Path) ->
             record(folder).unlink()
 
 
-def test_a_store_of_several_folders_is_asked_once_for_what_it_held_and_then_for_new_packs(
+def test_a_store_of_several_folders_is_asked_once_for_what_it_held_and_then_for_new_commits(
     tmp_path: Path,
 ) -> None:
     with Repository.init(tmp_path / "one", store=str(tmp_path / "store")) as repo:
@@ -155,7 +155,7 @@ def test_a_store_of_several_folders_is_asked_once_for_what_it_held_and_then_for_
         for seed in range(4):
             faulty.reads.clear()
             assert repo.commit(weights(seed), message="next").lineage_exact is True
-            looks.append(len([name for name, _, _ in faulty.reads if name.startswith("packs/")]))
+            looks.append(len([name for name, _, _ in faulty.reads if name.startswith("manifests/")]))
     assert looks[0] > 1
     assert max(looks[1:]) <= 1
 
