@@ -108,6 +108,7 @@ class Looking(Verbs):
             for revision in session.graph.walk(starts)
             if wanted.takes(revision.commit) and (history is None or history.changed(revision))
         )
+        session.look_for_drops()
         for revision in islice(found, limit):
             yield session.info(revision)
 
