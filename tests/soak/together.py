@@ -1,9 +1,9 @@
-"""Writers, a compaction and a collector at once in one store, in processes of their own, killed all the time.
+"""Writers, a compaction, retention and a collector at once in one store, in processes that are killed.
 
 Two clones share the store. Each line that a writer appends to its file names a commit that it was told of
 as published, with a number and a digest of its state. A killer ends one process after another with SIGKILL
-and starts it anew. Afterwards every such commit restores its values, and fsck finds nothing. Once all is
-older than the grace, the store holds hardly more than a copy of its branches takes.
+and starts it again. Afterwards every such commit restores its values, or a rule dropped them, and fsck finds
+nothing. Once all is older than the grace, the store holds hardly more than a copy of its branches takes.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def trials(kills: int, seed: int, folder: Path) -> Tally:
 
 
 def _roles() -> list[tuple[Work, int]]:
-    return [*((write, index) for index in range(WRITERS)), (compact, 0), (collect, 0)]
+    return [*((write, index) for index in range(WRITERS)), (compact, 0), (retain, 0), (collect, 0)]
 
 
 @dataclass
@@ -177,6 +177,20 @@ def compact(folder: Path, _: int, turn: int) -> None:
             time.sleep(drawn.uniform(0, 0.5))
 
 
+def retain(folder: Path, _: int, turn: int) -> None:
+    """Drop the data of old commits by a rule, and take drops back by another that keeps more."""
+    drawn = random.Random(turn)
+    with Repository.open(folder / "two") as repo:
+        while True:
+            try:
+                repo.set_retention(last=drawn.choice((15, 40, 100)), force=True)
+                done = repo.apply_retention(force=True)
+                _add(folder / DONE, {"data dropped": sum(it.layer == "data" for it in done.dropped)})
+            except (ConflictError, NotFoundError):
+                _add(folder / DONE, {"retention given up": 1})
+            time.sleep(drawn.uniform(0, 0.5))
+
+
 def collect(folder: Path, _: int, turn: int) -> None:
     """Condemn, wait, and delete."""
     drawn = random.Random(turn)
@@ -195,6 +209,7 @@ def _look(tally: Tally, folder: Path) -> None:
     _look_at_commits(tally, folder)
     with Repository.open(folder / "one") as repo:
         _give_up(repo)
+        repo.apply_retention(force=True)  # it may have been killed before it dropped the last layers
         report = repo.fsck()
         tally.check(report.ok, f"fsck says {report.problems[:3]}")
     _age(folder / "store")
@@ -204,7 +219,8 @@ def _look(tally: Tally, folder: Path) -> None:
     with Repository.open(folder / "one") as repo:
         report = repo.fsck()
         tally.check(report.ok, f"fsck after the last collection says {report.problems[:3]}")
-        tally.check(not report.notes, f"fsck after the last collection notes {report.notes[:3]}")
+        notes = [note for note in report.notes if "dropped on purpose" not in note]
+        tally.check(not notes, f"fsck after the last collection notes {notes[:3]}")
         repo.add_remote("copy", str(folder / "copy"))
         repo.push("copy", all_branches=True, exact=True)
     stored, live = (_bytes(folder / name) for name in ("store", "copy"))
@@ -225,8 +241,11 @@ def _look_at_commits(tally: Tally, folder: Path) -> None:
 
 
 def _restores(repo: Repository, told: dict[str, Any]) -> bool:
+    info = repo.resolve(told["id"])
+    if info.data_dropped:
+        return True
     found = repo.checkout(told["id"], numpy=True)["model"]
-    if repo.resolve(told["id"]).exactness == "exact":
+    if info.exactness == "exact":
         return digest(found) == told["digest"]
     wanted = state(told["number"])["model"]
     return found.keys() == wanted.keys() and all(
