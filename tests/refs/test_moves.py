@@ -6,10 +6,21 @@ from dataclasses import replace
 import pytest
 
 from mvcs.errors import StorageError
-from mvcs.refs import GoingError, Moved, RefStore
-from mvcs.store import CONDEMNED_PACKS, CondemnedLog, Manifests, Placement, Standing, pack_path, upgrade
+from mvcs.refs import HEADS, GoingError, Moved, RefStore
+from mvcs.store import (
+    CONDEMNED_PACKS,
+    Backend,
+    CondemnedLog,
+    Manifests,
+    Placement,
+    Standing,
+    pack_path,
+    upgrade,
+)
 from tests.format import examples
 from tests.store.in_memory import MemoryBackend
+from tests.store.interleaved import Died, orders
+from tests.upkeep.test_collector_beside_writers import DAY, World, actors, collect, outcomes
 
 COMMIT = examples.CHILD.id
 OLD, NEW, OTHER = (bytes([number] * 32).hex() for number in range(3))
@@ -136,3 +147,31 @@ def test_nothing_is_moved_where_the_log_cannot_be_read(store: Store, monkeypatch
     with pytest.raises(StorageError):
         store.move()
     assert store.packs == (OLD,)
+
+
+class SpareWorld(World):
+    """The same with a pack that nothing needs, where the data of the branch could lie as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store.put(pack_path(NEW), b"a pack")
+        self.store.grow_old(30)
+        self.commit = RefStore(self.store).newest(HEADS, "main").target
+
+    def move(self, backend: Backend) -> list[Moved]:
+        manifests = Manifests(backend)
+        moved = Moved(self.commit, Placement((NEW,)), manifests.placement(self.commit))
+        return RefStore(backend).duties.move(manifests, [moved], "Ada")
+
+
+@pytest.mark.parametrize("writes", [None, 1, 2])
+def test_a_move_to_what_a_collector_deletes(writes: int | None) -> None:
+    """In every order of what they ask of the store, and wherever the mover dies."""
+    world = SpareWorld().condemned()
+    found = outcomes(orders(world.store, actors(collect(DAY), world.move, dies_after=writes)))
+    assert found == {GoingError, None if writes is None else Died}
+
+
+def test_a_move_beside_a_whole_collection() -> None:
+    world = SpareWorld()
+    assert outcomes(orders(world.store, actors(collect(), world.move))) == {GoingError, None}
