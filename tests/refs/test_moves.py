@@ -19,7 +19,7 @@ from mvcs.store import (
 )
 from tests.format import examples
 from tests.store.in_memory import MemoryBackend
-from tests.store.interleaved import Died, orders
+from tests.store.interleaved import Died, orders, some_orders
 from tests.upkeep.test_collector_beside_writers import DAY, World, actors, collect, outcomes
 
 COMMIT = examples.CHILD.id
@@ -164,14 +164,24 @@ class SpareWorld(World):
         return RefStore(backend).duties.move(manifests, [moved], "Ada")
 
 
-@pytest.mark.parametrize("writes", [None, 1, 2])
-def test_a_move_to_what_a_collector_deletes(writes: int | None) -> None:
-    """In every order of what they ask of the store, and wherever the mover dies."""
+WAITS = {"of what was condemned": DAY, "that condemns as well": 0}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_move_beside_a_collection(wait: float) -> None:
+    world = SpareWorld() if not wait else SpareWorld().condemned()
+    outcomes(some_orders(world.store, actors(collect(wait), world.move), 24))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_move_beside_a_collection_in_every_order(wait: float) -> None:
+    world = SpareWorld() if not wait else SpareWorld().condemned()
+    assert outcomes(orders(world.store, actors(collect(wait), world.move))) == {GoingError, None}
+
+
+@pytest.mark.parametrize("writes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_mover_that_dies_beside_a_collector_that_deletes(writes: int) -> None:
     world = SpareWorld().condemned()
-    found = outcomes(orders(world.store, actors(collect(DAY), world.move, dies_after=writes)))
-    assert found == {GoingError, None if writes is None else Died}
-
-
-def test_a_move_beside_a_whole_collection() -> None:
-    world = SpareWorld()
-    assert outcomes(orders(world.store, actors(collect(), world.move))) == {GoingError, None}
+    cast = actors(collect(DAY), world.move, dies_after=writes)
+    assert outcomes(orders(world.store, cast)) == {GoingError, Died}
