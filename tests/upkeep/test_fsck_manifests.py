@@ -109,3 +109,14 @@ def test_data_that_are_absent_without_a_record_of_a_drop_are_missing(work: Path)
     assert problem.subject == f"commit {commit.hex()[:12]}"
     with Repository.open(work) as repo:
         assert "the data of 1 commit were dropped on purpose; 'mvcs log' marks them" in repo.fsck().notes
+
+
+def test_a_pinned_commit_is_checked_though_no_ref_leads_to_it(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.commit(state(9), branch="side", step=9)
+        repo.pin("side")
+        (name,) = own_packs(repo, "side")
+        repo.delete_branch("side", force=True)
+        assert repo.fsck().problems == []
+    (work / f".mvcs/packs/{name[:2]}/{name}.pack").unlink()
+    assert [one.kind for one in problems(work)] == ["commit"]

@@ -1,4 +1,4 @@
-"""Repair where commits were stored anew: what is lost here lies in a backup, in packs of other names."""
+"""Repair where commits were stored again: what is lost here lies in a backup, in packs of other names."""
 
 import shutil
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def collect(repo: Repository, remote: str | None = None) -> None:
 
 @pytest.fixture(scope="module")
 def made(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, stored anew here and collected: no pack of values is in both stores."""
+    """The same, stored again here and collected: no pack of values is in both stores."""
     folder = tmp_path_factory.mktemp("made")
     copied(backed_up, folder)
     with Repository.open(folder / "work") as repo:
@@ -93,7 +93,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("damage", "chosen"), LOST, ids=["tip", "middle", "two", "all", "all spoilt"])
-def test_what_was_stored_anew_comes_from_where_it_was_not(
+def test_what_was_stored_again_comes_from_where_it_was_not(
     folder: Path, damage: Callable[[Path], None], chosen: Callable[[Path], list[Path]]
 ) -> None:
     with Repository.open(folder / "work") as repo:
@@ -121,7 +121,7 @@ def test_what_was_stored_anew_comes_from_where_it_was_not(
         assert restored(repo)[1:5] == before[:4]
 
 
-def test_a_backup_that_was_stored_anew_mends_what_was_not(backed_up: Path, tmp_path: Path) -> None:
+def test_a_backup_that_was_stored_again_mends_what_was_not(backed_up: Path, tmp_path: Path) -> None:
     """What is whole here stays where it lies."""
     copied(backed_up, tmp_path)
     with Repository.open(tmp_path / "work") as repo:

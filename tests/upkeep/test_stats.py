@@ -217,8 +217,8 @@ def test_a_plan_says_what_dry_runs_say(tmp_path):
         assert "retention apply" in refused.notes[0]
 
 
-def test_stats_and_gc_agree_on_a_remote_where_commits_were_ended_anew(tmp_path):
-    """What was pushed after retention ends commits by packs that footers over there do not name."""
+def test_stats_and_gc_agree_on_a_remote_where_data_were_dropped(tmp_path):
+    """What was pushed before retention stays over there, where no rule lets it go."""
     far = tmp_path / "far"
     with Repository.init(tmp_path / "near") as repo:
         repo.add_remote("far", str(far))
