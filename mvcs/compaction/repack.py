@@ -267,6 +267,7 @@ class Repack:
             found = partly_needed(self._store, revisions, dropped, self.rest)
             self._left += [each for each in found if each.is_waste(self._terms.max_waste)]
             self._lost.update(each.pack for each in self._left)
+        self._lose_what_is_near_dropped()
         due = self._due(revisions) if self._terms.for_archive else []
         self._progress.start("rewriting", 2 * len(due) + len(revisions), "commits")
         for start in reversed(range(0, len(due), self.block)):
@@ -280,6 +281,24 @@ class Repack:
             self._progress.advance(1)
             self.rest()
         self._progress.finish()
+
+    def _lose_what_is_near_dropped(self) -> None:
+        """Have no commit need packs of commits that are gone and of which a part is near what goes.
+
+        Nothing needs that part, so that nothing keeps its bases: it could not be read for good.
+        """
+        own = {name for placement in self.now.values() for name in placement.own}
+        others = {name for placement in self.now.values() for name in placement.others}
+        left = others.difference(own, self._moved, self._gone, self._lost)
+        going, held = self._gone | self._lost, set[ObjectId]()
+        while left and going:
+            for name in going:
+                with suppress(CorruptionError, NotFoundError):  # it is gone already
+                    held |= self._views.needs(name).held
+            needs = {name: self._views.needs(name) for name in left}
+            going = {name for name, each in needs.items() if not held.isdisjoint(each.bases - each.held)}
+            left -= going
+            self._lost |= going
 
     def _store_near_earlier(self, revision: Revision) -> None:
         """Store a commit again as far as it has to be, behind its parents."""

@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.objects import ObjectId, half
 from mvcs.repository.keeping.retained import Retained
 from mvcs.repository.keeping.retention_run import RetentionRun
+from mvcs.store import read_footer
 from tests.repository.states import content, leaves, state
 
 COMMITS = 12
@@ -249,6 +253,30 @@ def test_an_amended_commit_stays_where_its_parent_goes(tmp_path: Path, *, archiv
         repo.gc(grace_days=0, wait_days=0, execute=True)
         assert content(repo, "HEAD") == before
         assert repo.fsck().ok
+
+
+def test_no_pack_is_needed_of_which_a_part_is_near_what_was_dropped(tmp_path: Path) -> None:
+    """An amended commit shares a file with the one before it, whose other file was near its parent's."""
+    drawn = np.random.default_rng(0)
+    first, other = (drawn.standard_normal(size).astype(np.float32) for size in (30_000, 300_000))
+    near = first + np.float32(0.01) * drawn.standard_normal(30_000).astype(np.float32)
+    paths = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
+    with Repository.init(tmp_path) as repo:
+        save_file({"w": first}, paths[0])
+        repo.commit_files(paths[:1], message="a", step_size=0.5)
+        save_file({"w": near}, paths[0])
+        save_file({"w": other}, paths[1])
+        repo.commit_files(paths, message="both", step_size=0.5)
+        repo.amend(paths[1:], message="b alone", only=True, step_size=0.5)
+        before = content(repo, "HEAD")
+        repo.set_retention(last=1, force=True)
+        assert repo.apply_retention(force=True).dropped
+        store, commits = repo._session.store, [ObjectId(bytes.fromhex(info.id)) for info in repo.log()]
+        needed = {name for _, where in store.manifests.placements(commits) for name in where.packs}
+        entries = [placed for name in needed for placed in read_footer(store.backend, name).entries]
+        held = {half(identifier) for placed in entries for identifier in placed.ids}
+        assert all(held.issuperset(placed.entry.base_ids) for placed in entries)
+        assert content(repo, "HEAD") == before
 
 
 def test_lost_data_are_not_called_dropped(work: Path) -> None:
