@@ -13,7 +13,7 @@ from mvcs.errors import CorruptionError, UsageError
 from mvcs.local import Trust, find
 from mvcs.objects import Kind
 from mvcs.progress import SILENT
-from mvcs.store import ObjectStore
+from mvcs.store import ObjectStore, Placement
 from mvcs.upkeep import store_stats
 from tests.repository.states import own_packs
 from tests.store.faults import FaultyBackend
@@ -70,6 +70,21 @@ def test_every_byte_of_every_pack_and_manifest_is_counted_once(repo, tmp_path):
     assert 0 < entries < found.stored_bytes
     assert found.raw_bytes == sum(info.raw_bytes for info in repo.log(all_branches=True))
     assert found.notes == []
+
+
+def test_superseded_records_of_manifests_are_of_no_use(repo, tmp_path):
+    manifests, commit = repo._session.store.manifests, repo._session.resolver.resolve("main").id
+    for number in range(2):
+        placement = manifests.placement(commit)
+        manifests.append(commit, Placement(placement.packs, ("ab" * 32,) * number), placement)
+    before = repo.stats()
+    manifests.append(commit, Placement(placement.packs), manifests.placement(commit))
+    found = repo.stats()
+    sizes = {
+        path.suffix: path.stat().st_size for path in (tmp_path / ".mvcs/manifests").rglob(f"{commit.hex()}*")
+    }
+    assert before.unreached_bytes == sizes[".99999998"]
+    assert found.unreached_bytes == sizes[".99999998"] + sizes[".99999997"]
 
 
 def test_branches_say_what_would_go_with_them(repo):

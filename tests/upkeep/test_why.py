@@ -10,7 +10,7 @@ import torch
 from mvcs import Repository
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.objects import QuantizedTensor, path_text
-from mvcs.store import ObjectStore
+from mvcs.store import ObjectStore, manifest_path
 from mvcs.ui.checks import why
 from mvcs.ui.text import Screen
 from mvcs.upkeep.reasons import held_by
@@ -61,6 +61,36 @@ def test_a_commit_is_kept_by_the_nearest_name(repo):
     assert [step.kind for step in repo.why(found.id).steps] == ["tag", "commit"]
     assert found.written is not None
     assert len(found.packs) == 1
+
+
+def test_a_manifest_is_kept_as_its_commit_is(repo):
+    commit = repo._session.resolver.resolve("main~2").id
+    assert repo.why(manifest_path(commit, 0)).steps == repo.why("main~2").steps
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_commit_whose_manifest_is_lost_is_kept_by_the_ref_that_names_it(repo, named):
+    commit = repo._session.resolver.resolve("main").id
+    store = repo._session.place.local
+    (store / manifest_path(commit, 0)).unlink()
+    if not named:
+        shutil.rmtree(store / "refs/heads/main")
+        (store / "local/seen.json").unlink()
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(commit.hex())
+    assert (found.kind, found.state) == ("commit", "needed" if named else "unneeded")
+    assert [step.said for step in found.steps[1:]] == ["which cannot be read"] * named
+
+
+def test_a_commit_that_is_nowhere_is_missed_by_the_ref_that_names_it(repo):
+    commit, (name,) = repo._session.resolver.resolve("main").id, own_packs(repo, "main")
+    store = repo._session.place.local
+    (store / manifest_path(commit, 0)).unlink()
+    (store / f"packs/{name[:2]}/{name}.pack").unlink()
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(commit.hex())
+    assert (found.kind, found.state, found.packs) == ("commit", "needed", [])
+    assert "its manifest is missing or damaged" in found.notes[0]
 
 
 def test_a_tree_and_a_chunk_are_kept_by_where_they_stand(repo):
