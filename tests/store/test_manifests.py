@@ -32,6 +32,7 @@ from mvcs.store.manifests import (
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES
 from mvcs.store.upgrades import DROPPED_DATA, has_upgrade
 from tests.format import examples
+from tests.reference import reader, reader_payloads
 from tests.store.in_memory import MemoryBackend
 
 MAGIC = b"MVCSMAN1"
@@ -94,6 +95,8 @@ def store(backend: MemoryBackend) -> Manifests:
 def test_first_records_come_back(manifest: Manifest) -> None:
     data, identifier = manifest.encode(), manifest.written.id
     assert Manifest.decode(data, identifier) == manifest
+    rows = [(one.id, one.content) for one in (manifest.written, *manifest.ancestors)]
+    assert [row[:2] for row in reader.manifest(identifier, data)[3]] == rows
     assert decode_placement(data, identifier) == manifest.placement
 
 
@@ -199,6 +202,8 @@ def test_these_bytes_are_taken() -> None:
 def test_malformed_records_are_corruption(data: bytes) -> None:
     with pytest.raises(CorruptionError):
         decode_placement(data, COMMIT)
+    with pytest.raises((reader_payloads.CorruptionError, reader_payloads.UnsupportedError)):
+        reader.manifest(COMMIT, data)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +217,8 @@ def test_malformed_records_are_corruption(data: bytes) -> None:
 def test_what_a_newer_version_writes_is_unsupported(data: bytes) -> None:
     with pytest.raises(UnsupportedFormatError):
         decode_placement(data, COMMIT)
+    with pytest.raises(reader_payloads.UnsupportedError):
+        reader.manifest(COMMIT, data)
 
 
 def test_a_million_packs_are_more_than_a_record_holds() -> None:
