@@ -10,7 +10,7 @@ from math import isqrt
 
 from mvcs.compaction.neighbours import Neighbours, fill
 from mvcs.compaction.values import CommitValues, KnownValues
-from mvcs.compaction.views import Views
+from mvcs.compaction.views import Needs, Views
 from mvcs.delta import CodeCoder, Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
@@ -292,13 +292,16 @@ class Repack:
         left = others.difference(own, self._moved, self._gone, self._lost)
         going, held = self._gone | self._lost, set[ObjectId]()
         while left and going:
-            for name in going:
-                with suppress(CorruptionError, NotFoundError):  # it is gone already
-                    held |= self._views.needs(name).held
-            needs = {name: self._views.needs(name) for name in left}
-            going = {name for name, each in needs.items() if not held.isdisjoint(each.bases - each.held)}
+            held.update(*(each.held for _, each in self._readable(going)))
+            going = {name for name, it in self._readable(left) if not held.isdisjoint(it.bases - it.held)}
             left -= going
             self._lost |= going
+
+    def _readable(self, packs: Iterable[str]) -> Iterator[tuple[str, Needs]]:
+        """Yield what packs hold and need, but for those that are gone or damaged."""
+        for name in packs:
+            with suppress(CorruptionError, NotFoundError):
+                yield name, self._views.needs(name)
 
     def _store_near_earlier(self, revision: Revision) -> None:
         """Store a commit again as far as it has to be, behind its parents."""
