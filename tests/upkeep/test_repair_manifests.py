@@ -129,6 +129,18 @@ def test_a_commit_whose_manifest_and_packs_are_lost_comes_from_a_remote(folder: 
     assert contents(folder) == before
 
 
+def test_a_commit_of_which_nothing_is_left_is_named_as_lost(alone: Path) -> None:
+    path = record(alone, "main")
+    with Repository.open(alone / "work") as repo:
+        commit, (name,) = repo.head().id, own_packs(repo, "main")
+    path.unlink()
+    (alone / f"work/.mvcs/packs/{name[:2]}/{name}.pack").unlink()
+    report = mended(alone)
+    assert not report.ok
+    assert [(loss.commit, loss.count) for loss in report.losses] == [(commit, None)]
+    assert report.commits == 1  # nothing tells of those before it
+
+
 def test_where_a_remote_says_that_data_lie_is_not_believed(folder: Path) -> None:
     """Its manifest is whole, and names packs that are nowhere."""
     before, path = contents(folder), record(folder, "main")

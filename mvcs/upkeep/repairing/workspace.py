@@ -145,17 +145,24 @@ class WantedPacks:
     refs: RefStore
     head: ObjectId | None = None
 
-    def revisions(self) -> Iterator[Revision]:
-        """Yield each commit that can be read once, tips first."""
+    def commits(self) -> Iterator[tuple[ObjectId, Revision | None]]:
+        """Yield each commit once, tips first; None for one that cannot be read."""
         graph, queue, met = Graph(self.store), deque(self.tips()), set[ObjectId]()
         while queue:
             commit = queue.popleft()
-            if commit not in met:
-                met.add(commit)
-                with suppress(MvcsError):
-                    revision = graph.load(commit)
-                    queue.extend(revision.commit.parents)
-                    yield revision
+            if commit in met:
+                continue
+            met.add(commit)
+            revision = None
+            with suppress(MvcsError):
+                found = graph.load(commit)
+                queue.extend(found.commit.parents)
+                revision = found
+            yield commit, revision
+
+    def revisions(self) -> Iterator[Revision]:
+        """Yield each commit that can be read."""
+        return (revision for _, revision in self.commits() if revision is not None)
 
     def names(self) -> set[PackKey]:
         """Return the packs that these commits need; exact layers that were given up are not wanted."""
