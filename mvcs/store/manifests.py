@@ -376,6 +376,8 @@ class Manifests:
     def write(self, manifest: Manifest) -> Placement:
         """Write the first record of a commit; where another writer left one, where its data lie now.
 
+        Data that lie here stay, whatever became of them in the store that a commit comes from.
+
         Raises:
             StorageError: it could not be written.
         """
@@ -385,7 +387,10 @@ class Manifests:
         try:
             self._backend.create(manifest_path(commit, 0), data)
         except ConflictError:
+            given_up = manifest.placement.dropped is not None
             while (now := self.placement(commit)) != manifest.placement:
+                if given_up and now.dropped is None:
+                    break
                 with suppress(ConflictError):
                     return self.append(commit, manifest.placement, now)
             return now
