@@ -53,7 +53,9 @@ def forge_footer(far: Path, forge: Callable[[Footer], Footer], branch: str = "ma
 
 
 def renamed(placement: Placement, old: str, new: str) -> Placement:
-    own, others = (tuple(new if one == old else one for one in some) for some in (placement.own, placement.others))
+    own, others = (
+        tuple(new if one == old else one for one in some) for some in (placement.own, placement.others)
+    )
     return replace(placement, own=own, others=others)
 
 
@@ -74,10 +76,14 @@ def point(far: Path, branch: str, target: ObjectId) -> None:
     store.update(HEADS, branch, store.newest(HEADS, branch), RefChange(target, "eve", "forged"))
 
 
-def record(backend: Backend, content: bytes, packs: tuple[str, ...], others: tuple[str, ...] = (), **said) -> ObjectId:
+def record(
+    backend: Backend, content: bytes, packs: tuple[str, ...], others: tuple[str, ...] = (), **said
+) -> ObjectId:
     """Write a manifest of a commit, which says what it is told; return the commit's id."""
     identifier = object_id(Kind.COMMIT, content)
-    written = WrittenCommit(identifier, content, *said.get("sizes", (0, 0, 0, 0)), said.get("exact_packs", ()))
+    written = WrittenCommit(
+        identifier, content, *said.get("sizes", (0, 0, 0, 0)), said.get("exact_packs", ())
+    )
     manifest = Manifest(written, Placement(packs, others), said.get("ancestors", ()))
     Manifests(backend).write(manifest)
     return identifier

@@ -63,7 +63,6 @@ def stored(repo: Repository) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.is_file()}
 
 
-
 def refused(ada: Repository, match: str) -> None:
     """Nothing is taken, nothing stays, and the victim's next commit leans on nothing that is not there."""
     before = stored(ada)

@@ -161,7 +161,9 @@ class Stores(RuleBasedStateMachine):
 
         self.done(name, work, before)
 
-    @rule(name=clones, remote=st.booleans(), wait=st.sampled_from([0, 1]), before=st.none() | st.integers(0, 16))
+    @rule(
+        name=clones, remote=st.booleans(), wait=st.sampled_from([0, 1]), before=st.none() | st.integers(0, 16)
+    )
     def collect(self, name: str, remote: bool, wait: int, before: int | None) -> None:
         where = FAR if remote else None
         if wait == 0 and self.asleep:
@@ -229,7 +231,7 @@ class Stores(RuleBasedStateMachine):
 
     @staticmethod
     def reached(repo: Repository) -> set[str]:
-        return {info.id for info in repo.log(all_all_branches=True)}
+        return {info.id for info in repo.log(all_branches=True)}
 
     def teardown(self) -> None:
         self.wake()
