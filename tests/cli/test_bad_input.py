@@ -112,7 +112,7 @@ def test_a_truncated_pack(mvcs):
     (pack,) = mvcs.packs()
     pack.chmod(0o644)
     pack.write_bytes(pack.read_bytes()[:100])
-    assert mvcs("log", code=5).err.startswith("mvcs: error: ")
+    assert mvcs("show", code=5).err.startswith("mvcs: error: ")
     assert mvcs.json("fsck", code=5)["ok"] is False
 
 
@@ -120,7 +120,7 @@ def test_a_pack_that_is_gone(mvcs):
     mvcs.commit()
     for pack in mvcs.packs():
         pack.unlink()
-    result = mvcs("log", code=5)
+    result = mvcs("show", code=5)
     assert "fsck" in result.err
     assert mvcs.json("fsck", code=5)["ok"] is False
 
@@ -327,9 +327,9 @@ def test_a_ref_that_points_nowhere(history):
     tip = history.json("log", "main", "-n", 1)[0]["id"]
     before = set(history.packs())
     history("switch", "main", "--force")
-    history.commit("doomed", shift=0.9)
-    for pack in set(history.packs()) - before:
-        pack.unlink()
+    doomed = history.commit("doomed", shift=0.9)["id"]
+    for path in {*history.packs(), *(history.folder / ".mvcs/manifests").rglob(f"{doomed}.*")} - before:
+        path.unlink()
     error = history("log", "main", code=3).err
     assert "fsck" in error
     assert "reflog" in error
