@@ -145,7 +145,6 @@ MANY = [
     (many.deep_chains, 1_000, "fsck"),
     (many.damaged_chain, 500, "fsck"),
     (many.unchanged_chain, 40, "fsck"),
-    (many.packs_in_reach, 10_000, "show"),
     (many.many_members, 20_000, "log"),
 ]
 CODES = {many.damaged_chain: 5}
