@@ -213,7 +213,7 @@ class Fsck:
     def _follow(self, tips: Iterable[ObjectId]) -> None:
         """Check the commits that refs, HEAD and pins lead to."""
         listed = self.store.manifests.listed()
-        for commit, revision in self._walk(tips):
+        for commit, revision in commits_behind(tips, self._load):
             is_whole = self._records(commit, listed.get(commit, []))
             if isinstance(revision, Revision):
                 self._commits[commit] = revision
@@ -221,21 +221,8 @@ class Fsck:
             elif is_whole:
                 self._report("commit", f"commit {short_id(commit)}", revision, commit=commit)
 
-    def _walk(self, tips: Iterable[ObjectId]) -> Iterator[tuple[ObjectId, Revision | MvcsError]]:
-        """Yield each commit behind some once, or why it cannot be read."""
-        queue, met = deque(tips), set[ObjectId]()
-        while queue:
-            commit = queue.popleft()
-            if commit in met:
-                continue
-            met.add(commit)
-            try:
-                revision = self._commits.get(commit) or self._graph.load(commit)
-                queue.extend(revision.commit.parents)
-            except MvcsError as error:
-                yield commit, error
-            else:
-                yield commit, revision
+    def _load(self, commit: ObjectId) -> Revision:
+        return self._commits.get(commit) or self._graph.load(commit)
 
     def _records(self, commit: ObjectId, listed: Sequence[int]) -> bool:
         """Read every record of a commit's manifest; tell whether all are whole."""
@@ -310,7 +297,7 @@ class Fsck:
         ]
         listed, live = self.store.manifests.listed(), set[ObjectId]()
         before, self._placements, self._reached = self._placements, {}, set()
-        for commit, revision in self._walk([*tips, *others]):
+        for commit, revision in commits_behind([*tips, *others], self._load):
             live.add(commit)
             known = before.get(commit)
             if not isinstance(revision, Revision):
@@ -412,6 +399,30 @@ class Fsck:
                     found |= dict.fromkeys(manifests.numbered(commit, number).own, Revision(written))
                 found |= dict.fromkeys(written.exact_packs, Revision(written))
         return found
+
+
+def commits_behind(
+    tips: Iterable[ObjectId], load: Callable[[ObjectId], Revision]
+) -> Iterator[tuple[ObjectId, Revision | MvcsError]]:
+    """Yield each commit behind some once, tips first, or why it cannot be read.
+
+    Args:
+        tips: where to begin.
+        load: returns a commit.
+    """
+    queue, met = deque(tips), set[ObjectId]()
+    while queue:
+        commit = queue.popleft()
+        if commit in met:
+            continue
+        met.add(commit)
+        try:
+            revision = load(commit)
+            queue.extend(revision.commit.parents)
+        except MvcsError as error:
+            yield commit, error
+        else:
+            yield commit, revision
 
 
 def _tips(rows: Mapping[str, list[RefRecord]]) -> list[ObjectId]:

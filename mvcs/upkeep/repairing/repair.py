@@ -163,7 +163,7 @@ class Repair:
         revisions = [one for one in wanted.revisions() if not _is_dropped(store, one)]
         unrestorable = {name for one in report.problems if one.kind == COMMIT for name in one.objects}
         losses = self._losses(store, revisions, unrestorable) if report.problems else []
-        unread = [commit for commit, revision in wanted.commits() if revision is None]
+        unread = [commit for commit, found in wanted.commits() if isinstance(found, MvcsError)]
         losses += (Loss(commit.hex(), "", VALUE, [], None) for commit in unread)
         restorable = Restorable(revisions, losses)
         newest = restorable.newest(store, wanted.refs) if losses else ()

@@ -1,6 +1,5 @@
 """Manifests that are damaged or lost are made again, and what commits lack is brought from any copy of it."""
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,6 +45,7 @@ from mvcs.store import (
     salvage,
     value_packs,
 )
+from mvcs.upkeep.checking.fsck import commits_behind
 from mvcs.upkeep.repairing.repair_records import TurnedRecords
 from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
 
@@ -55,23 +55,6 @@ MOVED = "it names other packs that hold the same"
 GIVEN_UP = "a record that was damaged may have said so"
 _LIMITS = RestoreLimits(max_depth=1 << 10, max_cost=1e15)
 _MOST = 1 << 24
-
-
-@dataclass
-class _Due:
-    """A commit of whose manifest records are damaged or lost.
-
-    Attributes:
-        commit: its id.
-        numbers: of its records, the first included, in their order.
-        damaged: those of them that have to be made again.
-        revision: what tells of it; None where nothing does.
-    """
-
-    commit: ObjectId
-    numbers: list[int]
-    damaged: list[int]
-    revision: Revision | None = None
 
 
 @dataclass
@@ -108,25 +91,27 @@ class CommitRepair:
 
     def records(self) -> None:
         """Mend the manifests of all commits that refs and HEAD lead to, as far as anything tells of them."""
-        due, queue, met = list[_Due](), deque(self.wanted.tips()), set[ObjectId]()
-        graph = Graph(self.wanted.store.apart())
-        while queue:
-            commit = queue.popleft()
-            if commit not in met:
-                met.add(commit)
-                numbers = sorted({0, *self._manifests.numbers(commit)})
-                found = _Due(commit, numbers, [one for one in numbers if not self._is_whole(commit, one)])
-                with suppress(MvcsError):
-                    found.revision = self._told(graph, commit)
-                    queue.extend(found.revision.commit.parents)
-                due += [found] if found.damaged else []
-        for item in reversed(due):  # parents first: what lies in their packs is not the commit's own
+        due, graph = dict[ObjectId, list[int]](), Graph(self.wanted.store.apart())
+
+        def load(commit: ObjectId) -> Revision:
+            due[commit] = [0]  # until that is known
+            numbers = sorted({0, *self._manifests.numbers(commit)})
+            due[commit] = [number for number in numbers if not self._is_whole(commit, number)]
+            return self._told(graph, commit)
+
+        found = [item for item in commits_behind(self.wanted.tips(), load) if due[item[0]]]
+        for commit, revision in reversed(
+            found
+        ):  # parents first: what lies in their packs is not the commit's
             try:
-                self._mend_records(item)
+                if isinstance(revision, MvcsError):
+                    raise revision
+                for number in due[commit]:
+                    self._mend_record(revision, number)
             except MvcsError as error:
                 if isinstance(error, StorageError) and not is_no_file(error):
                     raise
-                self.note(f"the manifest of commit {short_id(item.commit)} was not mended: {error.message}")
+                self.note(f"the manifest of commit {short_id(commit)} was not mended: {error.message}")
         self._view = None
 
     @property
@@ -185,15 +170,12 @@ class CommitRepair:
             self._view.catalog.attach_everything()
         return self._view
 
-    def _mend_records(self, due: "_Due") -> None:
-        if due.revision is None:
-            self.note(f"commit {short_id(due.commit)} is in no pack and no other store")
-            return
-        for number in due.damaged:
-            if number == 0:
-                self._make_first(due.revision)
-            else:
-                self._replace(due.revision, number, is_newest=number == due.numbers[-1])
+    def _mend_record(self, revision: Revision, number: int) -> None:
+        if number == 0:
+            self._make_first(revision)
+        else:
+            is_newest = number == self._manifests.numbers(revision.id)[0]
+            self._replace(revision, number, is_newest=is_newest)
 
     def _make_first(self, revision: Revision) -> None:
         graph, parents = Graph(self.wanted.store.apart()), list[Revision]()

@@ -1,7 +1,6 @@
 """What a repair works on: packs that commits name, stores with good copies, and what is taken out of one."""
 
 import pathlib
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from mvcs.objects import ObjectId, checksum
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.retention import DropLog, pinned
 from mvcs.store import MAX_FILE, Backend, LocalBackend, ObjectStore, Overlay, pack_path
+from mvcs.upkeep.checking.fsck import commits_behind
 
 FOLDER = "damaged"
 Names = list[str]
@@ -145,24 +145,13 @@ class WantedPacks:
     refs: RefStore
     head: ObjectId | None = None
 
-    def commits(self) -> Iterator[tuple[ObjectId, Revision | None]]:
-        """Yield each commit once, tips first; None for one that cannot be read."""
-        graph, queue, met = Graph(self.store), deque(self.tips()), set[ObjectId]()
-        while queue:
-            commit = queue.popleft()
-            if commit in met:
-                continue
-            met.add(commit)
-            revision = None
-            with suppress(MvcsError):
-                found = graph.load(commit)
-                queue.extend(found.commit.parents)
-                revision = found
-            yield commit, revision
+    def commits(self) -> Iterator[tuple[ObjectId, Revision | MvcsError]]:
+        """Yield each commit once, tips first, or why it cannot be read."""
+        return commits_behind(self.tips(), Graph(self.store).load)
 
     def revisions(self) -> Iterator[Revision]:
         """Yield each commit that can be read."""
-        return (revision for _, revision in self.commits() if revision is not None)
+        return (revision for _, revision in self.commits() if isinstance(revision, Revision))
 
     def names(self) -> set[PackKey]:
         """Return the packs that these commits need; exact layers that were given up are not wanted."""
