@@ -141,6 +141,17 @@ def test_a_commit_of_which_nothing_is_left_is_named_as_lost(alone: Path) -> None
     assert report.commits == 1  # nothing tells of those before it
 
 
+def test_what_may_be_left_of_a_commit_that_cannot_be_read_is_not_taken_out(alone: Path) -> None:
+    path = record(alone, "main")
+    with Repository.open(alone / "work") as repo:
+        (name,) = own_packs(repo, "main")
+    pack = alone / f"work/.mvcs/packs/{name[:2]}/{name}.pack"
+    path.unlink()
+    pack.write_bytes(b"damage")
+    assert not mended(alone).ok
+    assert pack.read_bytes() == b"damage"
+
+
 def test_where_a_remote_says_that_data_lie_is_not_believed(folder: Path) -> None:
     """Its manifest is whole, and names packs that are nowhere."""
     before, path = contents(folder), record(folder, "main")

@@ -255,7 +255,9 @@ class CommitRepair:
             self._mend(lacking[::-1])
             self.progress.finish()
         # What no longer tells what it is may be what nothing named for that very reason.
-        self._take_out((named | set(filter(self._is_mute, values))) - self.wanted.names())
+        is_known = not any(isinstance(found, MvcsError) for _, found in self.wanted.commits())
+        mute = set(filter(self._is_mute, values)) if is_known else set[PackKey]()
+        self._take_out((named | mute) - self.wanted.names())
 
     def _lacks(self, revision: Revision, complete: Completeness) -> bool:
         try:
