@@ -128,9 +128,9 @@ class Graph:
         return any(revision.id == ancestor for revision in self.walk([descendant]))
 
     def ancestors(self, parents: Iterable[Revision]) -> tuple[WrittenCommit, ...]:
-        """Return up to 32 ancestors, nearest first, for the manifest of a new commit.
+        """Return up to 20 ancestors, nearest first, for the manifest of a new commit.
 
-        They are the parent and those in its own manifest. Where these are 33, or huge, they begin anew with
+        They are the parent and those in its own manifest. Where these are 20, or huge, they begin anew with
         the parent alone: a walk reads one manifest more, and manifests have half as many on average.
         """
         starts = list(parents)

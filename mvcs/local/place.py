@@ -46,7 +46,18 @@ from mvcs.store import (
 LOCAL = ".mvcs"
 INCOMING_FOLDER = "incoming"
 # As `docs/format/README.md` lists them: of the store, and of the clone that may lie in the same folder.
-_STORE_FILES = {"mvcs.json", "packs", "manifests", "exact", "tmp", "refs", "retention", "format", "gc", "merged"}
+_STORE_FILES = {
+    "mvcs.json",
+    "packs",
+    "manifests",
+    "exact",
+    "tmp",
+    "refs",
+    "retention",
+    "format",
+    "gc",
+    "merged",
+}
 _CLONE_FILES = {"HEAD", "config.toml", "config.lock", "incoming", "local", "index", "index.lock", "cache"}
 _KNOWN_FILES = _STORE_FILES | _CLONE_FILES | {"failures.log", "damaged", ".mvcs", ".gitignore"}
 _PREFIX = re.compile("[0-9a-f]{2}")

@@ -29,9 +29,7 @@ def note_move(session: "Session", after: Head, action: str) -> None:
     try:
         left_at, entered_at = _number(session, before), _number(session, after)
         commit = _commit(session, after)
-        move = Move(
-            now_microseconds(), session.author, said, left, left_at, after.text, entered_at, commit
-        )
+        move = Move(now_microseconds(), session.author, said, left, left_at, after.text, entered_at, commit)
         HeadLog(session.place.local).note(move)
     except MvcsError as error:
         session.warn(f"'mvcs reflog HEAD' will not tell of this move: {error.message}")

@@ -3,7 +3,7 @@
 import contextlib
 import getpass
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -322,10 +322,14 @@ class Session:
         return later_metrics(self.refs, commit, self.progress.note)
 
     def info(
-        self, revision: Revision, notes: Iterable[str] = (), timings: dict[str, float] | None = None
+        self,
+        revision: Revision,
+        notes: Iterable[str] = (),
+        timings: dict[str, float] | None = None,
+        exact: Collection[str] | None = None,
     ) -> CommitInfo:
-        """Return a commit as people and scripts see it."""
-        info = commit_info(revision, self.store, self.later(revision.id), notes, timings)
+        """Return a commit as people and scripts see it; `exact` names packs of exact layers, as listed."""
+        info = commit_info(revision, self.store, self.later(revision.id), notes, timings, exact)
         return replace(info, data_dropped=True) if self.data_drop(revision.id) else info
 
     @cached_property
@@ -421,12 +425,13 @@ def commit_info(
     later: Mapping[str, float],
     notes: Iterable[str] = (),
     timings: dict[str, float] | None = None,
+    exact: Collection[str] | None = None,
 ) -> CommitInfo:
     """Return a commit as people and scripts see it, with the metrics that notes add `later`."""
     commit, written = revision.commit, revision.written
     bounded = commit.exactness == BOUNDED
     measured: float | str = NOT_MEASURED if commit.degradation is None else commit.degradation
-    kept = KEPT if bounded and has_exact_layer(store.backend, revision) else DROPPED
+    kept = KEPT if bounded and has_exact_layer(store.backend, revision, exact) else DROPPED
     return CommitInfo(
         id=revision.id.hex(),
         parents=[parent.hex() for parent in commit.parents],

@@ -261,7 +261,9 @@ def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
         DropLog(backend).append(absent)
 
 
-def has_exact_layer(backend: Backend, revision: Revision) -> bool:
-    """Tell whether every pack of a bounded commit's exact layer is there."""
+def has_exact_layer(backend: Backend, revision: Revision, listed: Collection[str] | None = None) -> bool:
+    """Tell whether every pack of a bounded commit's exact layer is there; `listed` names those that are."""
     packs = revision.written.exact_packs
+    if listed is not None:
+        return bool(packs) and all(name in listed for name in packs)
     return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)

@@ -43,7 +43,7 @@ from mvcs.store.upgrades import DROPPED_DATA, has_upgrade, upgrade
 
 MANIFEST_FOLDER = "manifests"
 MAX_RECORD = 1 << 24
-MAX_ANCESTORS = 32
+MAX_ANCESTORS = 20
 MAX_PACKS = 4096
 """Packs that a commit of another store may need."""
 _MAGIC = b"MVCSMAN1"
@@ -143,7 +143,7 @@ class Manifest:
     Attributes:
         written: the commit.
         placement: where its data lay at first.
-        ancestors: its nearest ancestors, nearest first, at most 32.
+        ancestors: its nearest ancestors, nearest first, at most 20.
     """
 
     written: WrittenCommit
@@ -157,9 +157,15 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the bytes of the record of number 0."""
-        rows = (self.written, *self.ancestors)
-        following = (*self.ancestors, None)
-        raw = cbor.dumps([_row(*pair) for pair in zip(rows, following, strict=True)])
+        rows: list[cbor.Value] = []
+        for written, following in zip((self.written, *self.ancestors), (*self.ancestors, None), strict=True):
+            content, cut = written.content, None
+            if following is not None and Commit.decode(content).parents[:1] == (following.id,):
+                cut = content.index(following.id)  # the next row says it
+                content = content[:cut] + content[cut + _ID_BYTES :]
+            sizes = [written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth]
+            rows.append([content, cut, sizes, names_value(written.exact_packs)])
+        raw = cbor.dumps(rows)
         encoding, payload = choose_described(raw, FREE_FOOTER_BYTES)
         return _record(self.placement, [len(raw), bytes([encoding]) + bytes(payload)])
 
@@ -232,15 +238,6 @@ def _parsed(data: bytes) -> tuple[Placement, cbor.Value]:
     return Placement(as_names(own), as_names(others), drop, found), told
 
 
-def _row(written: WrittenCommit, following: WrittenCommit | None) -> cbor.Value:
-    """Return a commit as it is written; its first parent is left out where that stands in the next row."""
-    content, cut = written.content, None
-    if following is not None and Commit.decode(content).parents[:1] == (following.id,):
-        cut = content.index(following.id)
-        content = content[:cut] + content[cut + _ID_BYTES :]
-    return [content, cut, [written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth], names_value(written.exact_packs)]
-
-
 def _commit(row: cbor.Value, following: WrittenCommit | None) -> WrittenCommit:
     content, cut, sizes, exact = as_list(row, "a commit in a manifest", 4)
     data = as_bytes(content, "a commit")
@@ -296,10 +293,7 @@ class Manifests:
                 found = Manifest.decode(data, commit)
             except CorruptionError as error:
                 raise _damaged(path, error) from error
-            with self._lock:
-                self._held[commit] = found
-                while len(self._held) > _HELD:
-                    self._held.popitem(last=False)
+            self._hold(found)
         return found
 
     def placement(self, commit: ObjectId) -> Placement:
@@ -394,8 +388,7 @@ class Manifests:
                 with suppress(ConflictError):
                     return self.append(commit, manifest.placement, now)
             return now
-        with self._lock:
-            self._held[commit] = manifest
+        self._hold(manifest)
         return manifest.placement
 
     def append(self, commit: ObjectId, placement: Placement, read: Placement) -> Placement:
@@ -419,6 +412,12 @@ class Manifests:
             self._backend.delete(path)
             raise ConflictError(f"where the data of commit {short_id(commit)} lie was changed meanwhile")
         return found
+
+    def _hold(self, manifest: Manifest) -> None:
+        with self._lock:
+            self._held[manifest.written.id] = manifest
+            while len(self._held) > _HELD:
+                self._held.popitem(last=False)
 
     def _mark(self, dropped: DataDrop) -> None:
         """Have readers look for commits whose data were given up, before the first is there."""

@@ -21,9 +21,9 @@ from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.store.backend import Backend
+from mvcs.store.manifests import Manifest, Manifests, Placement, WrittenCommit
 from mvcs.store.packs.entry import FRAME_BYTES, Entry, EntryBase, Member
 from mvcs.store.packs.expansion_limit import choose_described
-from mvcs.store.manifests import Manifest, Manifests, Placement, WrittenCommit
 from mvcs.store.packs.footer import Tail
 from mvcs.store.packs.pack import name_of
 from mvcs.store.reading.pack_files import pack_path

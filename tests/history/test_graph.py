@@ -116,7 +116,7 @@ def test_a_hundred_commits_need_few_manifests(commit, counting):
     counting.listings.clear()
     found = list(graph.walk([graph.load(record.target)]))
     assert [item.commit.step for item in found] == list(range(99, -1, -1))
-    assert len(counting.reads) == 4
+    assert len(counting.reads) == 5
     assert counting.listings == []
 
 

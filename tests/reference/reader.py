@@ -311,7 +311,7 @@ def _described(told):
     must(stored and _plausible(length, len(stored), 1 << 18), "an implausible description")
     known(stored[0] in {payloads.RAW, payloads.ZSTD}, f"encoding {stored[0]} of a description")
     rows = parse(payloads.decode(stored[0], 0, [length], stored[1:]))
-    must(1 <= len(shaped(rows, [_WRITTEN], "a description")) <= 33, "too many commits, or none")
+    must(1 <= len(shaped(rows, [_WRITTEN], "a description")) <= 21, "too many commits, or none")
     found = []
     for short, cut, _, exact_packs in rows[::-1]:
         content = short

@@ -82,7 +82,7 @@ def refused(ada: Repository, match: str) -> None:
 
 
 def lying_ancestors(told: Manifest) -> Manifest:
-    """Says that Ada's commits have no exact layers, which whoever keeps these would let go, and other sizes."""
+    """Says that Ada's commits have no exact layers, and other sizes; who keeps layers would let them go."""
     lies = (replace(each, exact_packs=(), stored_bytes=1) for each in told.ancestors)
     return replace(told, ancestors=tuple(lies))
 

@@ -1,4 +1,4 @@
-"""Clones and stores of one project, each with rules of its own: what was acknowledged restores, whatever happens.
+"""Clones and stores of one project, each with rules of its own: what was acknowledged restores.
 
 Commits, exchanges, compactions, retention, collections and repairs come in any order. Some are killed before
 one of their changes, and some sleep there while others go on.
@@ -82,10 +82,10 @@ class Stores(RuleBasedStateMachine):
         def struck() -> BaseException:
             os.kill(os.getpid(), how)
             disk.allowed = None  # it was asleep, and goes on
-            return Awake()
+            return AwakeError()
 
         code = 1
-        with suppress(BaseException), open(os.devnull, "w") as nothing:
+        with suppress(BaseException), Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), 2)
             disk = Disk(self.folder, before, struck)
             disk.change = _asleep_or_dead(disk)  # type: ignore[method-assign]
@@ -261,16 +261,16 @@ class Stores(RuleBasedStateMachine):
         assert left == set(), (left, notes)
 
 
-class Awake(Exception):
+class AwakeError(Exception):
     """Nobody sees it."""
 
 
 def _asleep_or_dead(disk: Disk) -> Callable[[str], None]:
-    """Stop or kill the process before the change that is not allowed; one that was stopped goes on with it."""
+    """Stop or kill the process before the change that is not allowed; what was stopped goes on with it."""
     real = Disk.change
 
     def change(path: str) -> None:
-        with suppress(Awake):
+        with suppress(AwakeError):
             real(disk, path)
 
     return change

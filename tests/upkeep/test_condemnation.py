@@ -366,7 +366,9 @@ def test_what_is_condemned_while_a_ref_is_made_is_released_by_the_collector(repo
 def test_what_is_gone_is_not_named_again(repo):
     change = change_to(repo, repo.lost_id)
     refs = refs_of(repo._session.place.backend)
-    refs.duties._needs(change.target, Marked(), exact=True)  # its manifest and packs were read while they were there
+    refs.duties._needs(
+        change.target, Marked(), exact=True
+    )  # its manifest and packs were read while they were there
     repo.gc(wait_days=0, execute=True)
     with pytest.raises(GoingError):
         refs.update(HEADS, "back", None, change)

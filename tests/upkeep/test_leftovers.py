@@ -254,7 +254,9 @@ def test_what_a_boot_before_left_goes_at_once_and_what_another_machine_left_afte
     assert (leftovers(tmp_path) == []) is goes
 
 
-def test_what_a_killed_commit_brought_to_a_distant_store_waits_until_its_manifest_would_have_arrived(tmp_path):
+def test_what_a_killed_commit_brought_to_a_distant_store_waits_until_its_manifest_would_have_arrived(
+    tmp_path,
+):
     with Repository.init(tmp_path, store=f"memory://{tmp_path.name}") as repo:
         repo.commit(state(0))
         backend, local = repo._session.place.backend, tmp_path / ".mvcs/local"

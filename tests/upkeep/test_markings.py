@@ -97,7 +97,7 @@ def test_requests_follow_what_was_written_since(short, long):
     """Condemning and deleting, beside one new commit: they do not grow with history, nor do their bytes."""
     few, many = _requests(short), _requests(long)
     assert many.keys() == few.keys()
-    # A manifest of a tip tells of 1 to 32 ancestors; nothing else differs.
+    # A manifest of a tip tells of 1 to 20 ancestors; nothing else differs.
     assert {key: many[key] for key in many if key != "bytes"} == {
         key: few[key] for key in few if key != "bytes"
     }

@@ -53,7 +53,9 @@ class Rotten:
             names = [
                 name
                 for one in written
-                for name in (one.exact_packs if exact else session.store.manifests.first(one.id).placement.own)
+                for name in (
+                    one.exact_packs if exact else session.store.manifests.first(one.id).placement.own
+                )
             ]
         paths = [self.root / pack_path(name, exact=exact) for name in names]
         return [path for path in paths if path.exists()]  # old exact layers were dropped

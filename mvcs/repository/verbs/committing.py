@@ -94,9 +94,7 @@ class Committing(Roomy):
             session.store.catalog.avoid(avoided | lost)
             journal = Journal(session.place.local)
             try:
-                made = session.committer.make(
-                    captured, request, position, journal, kept, self._keep_to_quota
-                )
+                made = session.committer.make(captured, request, position, journal, kept, self._keep_to_quota)
                 return self._published(made, request, position, journal, ready)
             except GoingError as error:
                 session.committer.withdraw(journal)

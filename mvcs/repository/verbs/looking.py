@@ -14,7 +14,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, FileInfo, FileStatus, Status
 from mvcs.repository.sharing.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
-from mvcs.store import UNREADABLE_ERRORS
+from mvcs.store import UNREADABLE_ERRORS, exact_packs
 
 if TYPE_CHECKING:
     from mvcs.history import Revision, When
@@ -109,8 +109,9 @@ class Looking(Verbs):
             if wanted.takes(revision.commit) and (history is None or history.changed(revision))
         )
         session.look_for_drops()
+        exact = exact_packs(session.store.backend)
         for revision in islice(found, limit):
-            yield session.info(revision)
+            yield session.info(revision, exact=exact)
 
     def _history_of(self, files: Sequence[str | pathlib.Path]) -> "FileHistory":
         from mvcs.repository.worktree.file_index import FileHistory, names_of

@@ -7,7 +7,7 @@ millions of them. Tensors may compress as far as they like: their content is nev
 from mvcs.delta import Chosen, Encoding, choose_opaque
 
 FREE_BYTES = 1 << 16
-FREE_FOOTER_BYTES = 1 << 18  # the copies of 32 commits are much alike
+FREE_FOOTER_BYTES = 1 << 18  # the copies of 20 commits are much alike
 LARGE_BYTES = 1 << 20  # from here on ids, which do not compress, are most of what is real
 RATIO, LARGE_RATIO = 16, 4
 

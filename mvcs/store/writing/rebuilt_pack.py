@@ -64,7 +64,7 @@ def rebuild_pack(
     made = HEADER + b"".join(one.data for one in found) + end
     if name_of(made) == name:
         return RebuiltPack(made, True, "what it says twice, or one bit, was put right")
-    return _from_elsewhere(name, footer, found, end, contents)
+    return _from_elsewhere(name, found, end, contents)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _distance(one: bytes, other: bytes) -> int:
 
 
 def _from_elsewhere(
-    name: str, footer: Footer, found: list[_Found], end: bytes, contents: Callable[[], Contents]
+    name: str, found: list[_Found], end: bytes, contents: Callable[[], Contents]
 ) -> RebuiltPack | None:
     """Put contents from elsewhere into entries that are damaged, behind a footer that says where they lie."""
     others = contents()

@@ -53,9 +53,12 @@ def delete_packs(backend: Backend, paths: Iterable[str]) -> None:
     Raises:
         MvcsError: a manifest cannot be read, so that nobody can tell; or one of them cannot be deleted.
     """
-    own = [path for path in paths if is_pack(path) and backend.inside(path) and backend.size(path) is not None]
-    manifests = ListedManifests(backend) if own else None
-    for commit in list(manifests.stamps) if manifests is not None else ():
+    there = (path for path in paths if is_pack(path) and backend.inside(path))
+    own = [path for path in there if backend.size(path) is not None]
+    if not own:
+        return
+    manifests = ListedManifests(backend)
+    for commit in manifests.stamps:
         records = ((commit, number) for number in manifests.stamps[commit])
         named = {name for line in manifests.lines(records) for name in (*line.packs, *line.exact)}
         own = [path for path in own if pack_name(path) not in named]

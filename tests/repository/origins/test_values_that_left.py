@@ -156,7 +156,7 @@ def test_a_store_of_several_folders_is_asked_once_for_what_it_held_and_then_for_
             faulty.reads.clear()
             assert repo.commit(weights(seed), message="next").lineage_exact is True
             looks.append(len([name for name, _, _ in faulty.reads if name.startswith("manifests/")]))
-    assert looks[0] > 1
+    assert looks[0] >= 1  # one manifest tells of several commits
     assert max(looks[1:]) <= 1
 
 
