@@ -123,8 +123,8 @@ def journal_remains(local: pathlib.Path) -> Iterator[JournalRemains]:
             yield JournalRemains.load(folder / name)
 
 
-def packs_at_work(local: pathlib.Path | None) -> set[str]:
-    """Return the paths of packs in the own store that running operations have on record.
+def packs_at_work(local: pathlib.Path | None, *, killed: bool = False) -> set[str]:
+    """Return the paths of packs in the own store that running operations, or `killed` ones too, have on record.
 
     Raises:
         StorageError: a record cannot be read.
@@ -132,7 +132,7 @@ def packs_at_work(local: pathlib.Path | None) -> set[str]:
     if local is None:
         return set()
     folder = local / RECORDS_FOLDER
-    dead = set(left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS))
+    dead = set() if killed else set(left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS))
     found = set[str]()
     with contextlib.suppress(OSError):
         for path in folder.iterdir():

@@ -54,12 +54,11 @@ def test_every_command_that_opens_head_says_where_to_go_on(
     assert "two dashes" not in said
 
 
-def test_so_do_checks_and_repairs_and_a_collection_goes_on(mvcs: Console, gone: str) -> None:
-    for command in ("fsck", "repair"):
-        said = mvcs(command, code=5)
+def test_so_do_checks_repairs_and_collections(mvcs: Console, gone: str) -> None:
+    for words in (["fsck"], ["repair"], ["gc"], ["gc", "--execute"]):
+        said = mvcs(*words, code=5)
         assert f"stands on {gone[:12]}" in said.out + said.err
         assert "'mvcs reset main'" in said.out + said.err
-    mvcs("gc", "--execute")
     mvcs("stats")
 
 

@@ -5,8 +5,7 @@ import pytest
 from mvcs.errors import MvcsError, StorageError
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.condemned.record import Standing
-from mvcs.store.reading.pack_files import pack_name
-from mvcs.upkeep.collecting.garbage import collect_garbage
+from mvcs.upkeep.collecting.garbage import collect_garbage, named
 from tests.store.in_memory import MemoryBackend
 from tests.store.interleaved import WRITES, Died
 from tests.upkeep.test_collector_beside_writers import DAY, World, name_lost, place
@@ -69,8 +68,8 @@ FAULTS = [refused, reply_lost, dies_before, dies_after, torn]
 MOST = 200
 
 
-def packs_of(store):
-    return {name for name in store.files if pack_name(name)}
+def files_of(store):
+    return {name for name in store.files if named(name)}
 
 
 def collect(store):
@@ -100,7 +99,7 @@ def test_a_fault_at_any_request_of_a_collector_loses_nothing(fault, condemned, e
             met = True
         ended = store.left >= 0
         store.left = -1_000_000
-        assert clean <= packs_of(store)
+        assert clean <= files_of(store)
         if not ended:
             check_after(world, store, clean)
         else:
@@ -119,10 +118,10 @@ def check_after(world, store, clean):
         assert RefStore(other).read(HEADS, "back") is None
         needed = clean
     else:
-        needed = packs_of(world.store)
+        needed = files_of(world.store)
     for each, packs in ((other, needed), (store, clean)):
         each.grow_old(2)
         settles(each)
-        assert packs <= packs_of(each)
+        assert packs <= files_of(each)
         assert log_of(each).of(Standing.CONDEMNED, Standing.GOING) == set()
-    assert packs_of(store) == clean
+    assert files_of(store) == clean

@@ -225,6 +225,8 @@ class Maintaining(Verbs):
 
         place = self._session.place if remote is None else store_of(self._session, remote)
         wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
+        if place.local is not None and self._session.branch is None:
+            self._session.head()  # says how to go on from a commit that is gone
         if execute:
             take_back_drops(Retained.of(self._session, remote))
         with remembered_history(self._session.place.local) as known:
@@ -413,5 +415,5 @@ class Maintaining(Verbs):
         session, local = self._session, self._session.place.local
         if local is None or session.seen is None:
             return None
-        unpublished = partial(packs_at_work, local) if session.has_head else None
+        unpublished = partial(packs_at_work, local, killed=True) if session.has_head else None
         return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

@@ -187,6 +187,7 @@ class _Collection:
         found = sorted(find(self._place, files, reach, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         report.notes.extend(_of_past(reach, files, is_here=self._place.local is not None))
+        report.notes.extend(_of_moved(reach, files, self._collector.wait))
         if self._execute:
             report = self._executed(report, live, reach)
             if head.doubt is not None and self._place.local is not None:
@@ -294,6 +295,15 @@ def named(path: str) -> str | None:
         return pack_name(path)
     at = parse_path(path)
     return None if at is None else at[0].hex()
+
+
+def _of_moved(reach: Reach, sizes: Mapping[str, int], wait: float) -> Iterator[str]:
+    """Say what stays for those who read a manifest before data were moved."""
+    stay = [size for path, size in sizes.items() if is_pack(path) and pack_name(path) in reach.moved]
+    if stay:
+        packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
+        hours = f"{wait / 3600:g} hours"
+        yield f"{packs} ({as_size(sum(stay))}) until {hours} after what they held was moved or dropped"
 
 
 def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterator[str]:

@@ -89,6 +89,7 @@ class Reach:
         unread: why such a commit cannot be read.
         past: those that stay for no branch, tag, pin or HEAD of now.
         superseded: paths of records of manifests behind which newer ones are.
+        moved: names of packs that only such records name as are younger than the wait.
     """
 
     left: set[str]
@@ -96,6 +97,7 @@ class Reach:
     unread: MvcsError | None = None
     past: frozenset[str] = frozenset()
     superseded: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
 
 
 def survey(
@@ -142,7 +144,8 @@ def survey(
         walk.strike(left, [*past, *(one for one in head.past if one in there)])
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
-    return Reach(left, doubts, past=after - left, superseded=frozenset(walk.superseded))
+    moved = frozenset(walk.moved - walk.needed)
+    return Reach(left, doubts, past=after - left - moved, superseded=frozenset(walk.superseded), moved=moved)
 
 
 class _Walk:
@@ -154,6 +157,8 @@ class _Walk:
         self._seen: set[ObjectId] = set()
         self._there: set[str] | None = None
         self.superseded: set[str] = set()
+        self.moved: set[str] = set()
+        self.needed: set[str] = set()
         self.manifests = ListedManifests(backend, known.manifests)
 
     def strike(self, left: set[str], starts: Iterable[ObjectId]) -> None:
@@ -173,7 +178,9 @@ class _Walk:
                 newest = self.manifests.numbers(commit)[0]
                 if number == newest:
                     self._refuse_missing(commit, line.packs)
+                count = self.needed if number == newest else self.moved
                 if number == newest or self._is_young(line.stamp):
+                    count.update(line.packs)
                     left.difference_update(line.packs)
 
     def _unseen(self, queue: deque[ObjectId]) -> Iterator[ObjectId]:
