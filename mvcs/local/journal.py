@@ -124,7 +124,7 @@ def journal_remains(local: pathlib.Path) -> Iterator[JournalRemains]:
 
 
 def packs_at_work(local: pathlib.Path | None, *, killed: bool = False) -> set[str]:
-    """Return the paths of packs in the own store that running operations, or `killed` ones too, have on record.
+    """Return the paths of packs in the own store that running, or `killed`, operations have on record.
 
     Raises:
         StorageError: a record cannot be read.

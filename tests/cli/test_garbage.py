@@ -111,4 +111,5 @@ def test_many_files_that_go_for_one_reason_are_one_line(console):
     said = console("gc", "--wait", "0d").out.splitlines()
     assert sum(line.startswith("waits ") for line in said) == 1
     assert "(-v lists them)" in said[0]
-    assert sum(line.startswith("waits packs/") for line in console("gc", "-v", "--wait", "0d").out.splitlines()) > 8
+    said = console("gc", "-v", "--wait", "0d").out.splitlines()
+    assert sum(line.startswith("waits packs/") for line in said) > 8
