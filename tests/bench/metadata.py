@@ -1,6 +1,6 @@
 """What a commit stores beside its payloads, by part: `python -m tests.bench.metadata [RUN]`.
 
-Every byte of the packs that the last of three commits wrote is counted once. Payloads are chunks of codes
+Every byte of the packs and of the manifest that the last of three commits wrote is counted once. Payloads are chunks of codes
 and values; all else is metadata. In compressed parts a kind of content counts with what leaving it out saves.
 """
 
@@ -16,6 +16,7 @@ import torch
 from mvcs import Repository
 from mvcs.delta import choose_opaque, decode
 from mvcs.objects import Kind, ObjectId, cbor
+from mvcs.store import Manifest, Placement
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
 from mvcs.store.packs.pack import HEADER_BYTES, scan
@@ -23,7 +24,7 @@ from tests.bench import results
 from tests.bench.adam_states import adam_states
 
 PAYLOAD = "payload"
-PER_COMMIT = ("commit, and copies of earlier ones", "names of packs", "frame of packs")
+PER_COMMIT = ("commit", "ancestors in the manifest", "names of packs", "frame of packs")
 WAYS = {
     "bounded": ({"step_size": 0.5}, "2"),
     "bounded, no exact layer": ({"step_size": 0.5}, "0"),
@@ -73,11 +74,11 @@ def measure(states: Sequence[object], quantizer: dict[str, float], layers: str) 
         before: set[pathlib.Path] = set()
         trees = []
         for state in states:
-            before = packs(folder)
+            before = written(folder)
             trees.append(repository.show(repository.commit(state, **quantizer).id).tensors)
         parts = Counter[str]()
-        for path in sorted(packs(folder) - before):
-            parts += pack_parts(path)
+        for path in sorted(written(folder) - before):
+            parts += pack_parts(path) if path.suffix == ".pack" else manifest_parts(path)
     old = {(tensor.path, tensor.value_id, tensor.exact_id) for tensor in trees[-2]}
     tensors = sum((tensor.path, tensor.value_id, tensor.exact_id) not in old for tensor in trees[-1])
     a_commit = sum(parts[part] for part in PER_COMMIT)
@@ -90,9 +91,20 @@ def measure(states: Sequence[object], quantizer: dict[str, float], layers: str) 
     }
 
 
-def packs(folder: str) -> set[pathlib.Path]:
-    """Return the packs of a repository."""
-    return set(pathlib.Path(folder).rglob("*.pack"))
+def written(folder: str) -> set[pathlib.Path]:
+    """Return the packs and manifests of a repository."""
+    root = pathlib.Path(folder)
+    return {*root.rglob("*.pack"), *root.glob(".mvcs/manifests/*/*")}
+
+
+def manifest_parts(path: pathlib.Path) -> Counter[str]:
+    """Return the bytes of the first record of a commit by part."""
+    data = path.read_bytes()
+    manifest = Manifest.decode(data, ObjectId(bytes.fromhex(path.stem)))
+    alone = len(replace(manifest, ancestors=()).encode())
+    frame = len(replace(manifest, ancestors=(), placement=Placement()).encode())
+    names = alone - frame
+    return Counter({PER_COMMIT[0]: frame, PER_COMMIT[1]: len(data) - alone, PER_COMMIT[2]: names})
 
 
 def pack_parts(path: pathlib.Path) -> Counter[str]:
@@ -128,8 +140,6 @@ def payload_parts(entry: Entry, payload: memoryview) -> Counter[str]:
 def footer_parts(footer: Footer, stored: int) -> Counter[str]:
     """Return the bytes of a footer by part: what it shrinks by as one after the other leaves."""
     steps: list[tuple[str, Callable[[Footer], Footer]]] = [
-        (PER_COMMIT[0], lambda one: replace(one, commits=())),
-        (PER_COMMIT[1], lambda one: replace(one, reach=(), own=())),
         ("ids of bases in footers", lambda one: with_entries(one, lambda entry: replace(entry, bases=()))),
         ("ids of chunks in footers", lambda one: without_ids(one, [Kind.CHUNK])),
         ("ids of tensors and trees in footers", lambda one: without_ids(one, list(Kind))),
