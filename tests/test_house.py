@@ -213,6 +213,14 @@ def test_what_only_forwards_is_told_from_what_works(source: str, forwards: bool)
     assert forwards_to_a_namesake(function) is forwards
 
 
+def test_one_module_reads_and_writes_the_bytes_of_manifests() -> None:
+    """Repair alone asks it of bytes that lie elsewhere, or that it is about to put in their place."""
+    names = re.compile(r"\bManifest\.decode\(|\b(?:de|en)code_placement\(")
+    readers = {str(path.relative_to(ROOT)) for path in texts(".py") if names.search(path.read_text())}
+    allowed = {"mvcs/store/manifests.py", "mvcs/upkeep/repairing/repair_commits.py"}
+    assert {path for path in readers if path.startswith("mvcs/")} == allowed
+
+
 def test_no_module_is_called_utils() -> None:
     named = [path for path in texts() if re.fullmatch(r"_?(utils?|helpers?|misc|common)", path.stem)]
     assert named == []

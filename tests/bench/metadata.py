@@ -1,7 +1,8 @@
 """What a commit stores beside its payloads, by part: `python -m tests.bench.metadata [RUN]`.
 
-Every byte of the packs and of the manifest that the last of three commits wrote is counted once. Payloads are chunks of codes
-and values; all else is metadata. In compressed parts a kind of content counts with what leaving it out saves.
+Every byte of the packs and of the manifest that the last of three commits wrote is counted once. Payloads
+are chunks of codes and values; all else is metadata. In compressed parts a kind of content counts with what
+leaving it out saves.
 """
 
 import argparse

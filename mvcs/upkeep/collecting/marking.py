@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.errors import CorruptionError, LostError, MvcsError, NotFoundError
 from mvcs.local import LocalRecords
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import (
@@ -165,7 +165,7 @@ class _Walk:
         """Remove from `left` what these commits and their ancestors need.
 
         Raises:
-            NotFoundError: a commit is missing, or a pack that it needs.
+            LostError: a commit is missing, or a pack that it needs.
             CorruptionError: a manifest is damaged.
         """
         queue = deque(starts)
@@ -208,7 +208,7 @@ class _Walk:
             self._there = value_packs(self._backend)
         for name in packs:
             if name not in self._there and self._backend.size(pack_path(name)) is None:
-                raise NotFoundError(
+                raise LostError(
                     f"commit {short_id(commit)} needs pack {name[:12]}, which is missing, "
                     "so nothing is deleted",
                     hint="'mvcs repair' brings back what it held, if a remote or another pack has it",
