@@ -340,8 +340,11 @@ class Committer:
 
     def _recorded(self, manifest: Manifest) -> Revision:
         """Write the manifest of a commit whose packs are durable; what is known of older ones goes."""
-        placement = self._store.manifests.write(manifest.counted())
-        self._store.keep(placement.packs)
+        counted = manifest.counted()
+        there = self._store.manifests.write(counted)
+        if there != counted.placement:  # another writer made the same commit, and its packs may go
+            self._store.manifests.append(manifest.written.id, counted.placement, there)
+        self._store.keep(counted.placement.packs)
         return self._graph.load(manifest.written.id)
 
     def withdraw(self, journal: Journal) -> None:

@@ -1,7 +1,7 @@
 """Commits are stored again, one by one: with shorter chains, near later ones, or without what is dropped."""
 
 import secrets
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -391,16 +391,18 @@ class Repack:
     def _later(self, revision: Revision) -> list[Revision]:
         """Return the nearest later commits that are chosen, and have data if this one has."""
         has_data = self._has_data(revision.id)
-        found: dict[ObjectId, Revision] = {}
-        queue = [*self._children[revision.id]]
+        found, seen = list[Revision](), set[ObjectId]()
+        queue = deque(self._children[revision.id])
         while queue:
-            child = queue.pop(0)
-            if child.id not in found and self._terms.chosen(child.id):
-                if self._has_data(child.id) == has_data:
-                    found[child.id] = child
-                else:
-                    queue += self._children[child.id]
-        return [*found.values()]
+            child = queue.popleft()
+            if child.id in seen:
+                continue
+            seen.add(child.id)
+            if self._terms.chosen(child.id) and self._has_data(child.id) == has_data:
+                found.append(child)
+            else:
+                queue += self._children[child.id]
+        return found
 
     def _is_near_some(self, revision: Revision, later: list[Revision]) -> bool:
         return not later or bool(self.now[revision.id].others) or bool(self._bases_of(revision))

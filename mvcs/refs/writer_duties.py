@@ -15,6 +15,7 @@ from mvcs.store import (
     CONDEMNED_PACKS,
     Backend,
     CondemnedLog,
+    Manifest,
     Manifests,
     Placement,
     Standing,
@@ -176,6 +177,22 @@ class WriterDuties:
             if going:
                 self._refuse(self._needed(change, Marked()), going)
 
+    def record(
+        self, manifests: Manifests, made: Iterable[Manifest], author: str, moves: Iterable[Moved] = ()
+    ) -> None:
+        """Write the first records of commits, and `moves`; those that have one get a later number.
+
+        Data that lie here stay, whatever became of them in the store that a commit comes from. Raises as
+        `move` does.
+        """
+        due = [*moves]
+        for manifest in made:
+            wanted, now = manifest.placement, manifests.write(manifest)
+            if now != wanted and (wanted.dropped is None or now.dropped is not None):
+                due.append(Moved(manifest.written.id, wanted, now))
+        if due:
+            self.move(manifests, due, author)
+
     def move(self, manifests: Manifests, moves: Sequence[Moved], author: str) -> list[Moved]:
         """Write where the data of commits lie from now on; where another writer was first, his word stays.
 
@@ -193,7 +210,8 @@ class WriterDuties:
             self._read()
             read = self._log.newest
             self._refuse(packs, self._log.of(Standing.GOING))
-            self._refuse(packs, {name for name in self._log.said(Standing.GOING) if not self._is_there(name)})
+            went = packs & self._log.said(Standing.GOING)
+            self._refuse(packs, {name for name in went if not self._is_there(name)})
             self._release(packs, self._log.of(Standing.CONDEMNED), author)
         written = list[Moved]()
         for move in moves:

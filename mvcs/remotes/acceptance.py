@@ -176,7 +176,8 @@ class Acceptance:
                 self.quarantine.drop(name)
         for manifest in good:
             ancestors = self.here.graph.ancestors(map(self.here.graph.load, _parents(manifest)))
-            self.here.store.manifests.write(replace(manifest, ancestors=ancestors))
+            own = [replace(manifest, ancestors=ancestors)]
+            self.here.refs.duties.record(self.here.store.manifests, own, self.terms.author)
             self.taken[manifest.written.id] = self.here.graph.load(manifest.written.id)
 
     def _mend_believed(self, names: list[str]) -> bool:

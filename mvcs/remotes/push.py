@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
@@ -19,7 +20,7 @@ from mvcs.remotes.pack_transfer import (
     is_whole,
     refuse_rewind,
 )
-from mvcs.store import DataDrop, KnownManifests, ListedManifests, Manifest, Placement, pack_path
+from mvcs.store import DataDrop, KnownManifests, ListedManifests, Placement, pack_path
 
 LOOKED = 64  # commits over there, of which the near end has packs that the far end has not
 
@@ -198,12 +199,10 @@ def _copy_history(
         also, exact = _send_layers(route, list(dict.fromkeys(layers)))
         sent += also
     terms.arrived(new)
-    for revision in reversed(new):
-        first = here.store.manifests.first(revision.id)
-        placement = carried(placements[revision.id], terms)
-        there.store.manifests.write(Manifest(first.written, placement, first.ancestors))
+    firsts = (here.store.manifests.first(revision.id) for revision in reversed(new))
+    made = (replace(first, placement=carried(placements[first.written.id], terms)) for first in firsts)
     moves = [Moved(commit, ours, read) for commit, ours, read in again]
-    there.refs.duties.move(there.store.manifests, moves, terms.author)
+    there.refs.duties.record(there.store.manifests, made, terms.author, moves)
     return sent, frozenset(exact)
 
 
@@ -247,14 +246,13 @@ def _expected(
     commits = [revision.id for revision in here.graph.walk(tips) if revision.id in theirs]
     if not terms.read_back:
         ours = ListedManifests(here.store.backend, terms.known)
-        doubted = []
-        for commit in commits:
-            [line] = ours.lines([(commit, ours.numbers(commit)[0])])
-            if any(
-                name not in packs.there or packs.here.get(name) != packs.there[name] for name in line.packs
-            ):
-                doubted.append(commit)
-        commits = doubted[:LOOKED]
+        lines = zip(commits, ours.lines((commit, ours.numbers(commit)[0]) for commit in commits), strict=True)
+        doubted = (
+            commit
+            for commit, line in lines
+            if any(packs.there.get(name, -1) != packs.here.get(name) for name in line.packs)
+        )
+        commits = [*islice(doubted, LOOKED)]
     return _packs(placement for _, placement in there.store.manifests.placements(commits))
 
 

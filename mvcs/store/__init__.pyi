@@ -49,7 +49,7 @@ from .reading.pack_files import (
 from .reading.patrol import Patrol, PatrolPosition
 from .reading.present_packs import exact_packs, is_whole_pack, value_packs
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
-from .reading.salvage import Salvage, salvage
+from .reading.salvage import Salvage, last_entry, salvage
 from .reading.unread import UnreadStore
 from .upgrades import (
     CONDEMNED_PACKS,
@@ -134,6 +134,7 @@ __all__ = [
     "inspect_pack",
     "is_no_file",
     "is_whole_pack",
+    "last_entry",
     "links_behind",
     "make_folder",
     "manifest_path",

@@ -8,8 +8,8 @@ reader and writer of these bytes, and whoever asks which packs a commit needs as
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from threading import Lock
 from typing import Self
 
@@ -50,6 +50,7 @@ _MAGIC = b"MVCSMAN1"
 _MAX_RAW = 1 << 26
 _TIME_LIMIT = 1 << 62
 _ID_BYTES = 32
+_SOME = 256  # records read at a time
 _HELD = 16  # manifests in memory: who walks holds the commits
 _READERS = 8
 REPAIR_HINT = "'mvcs repair' makes it again from the commit's packs, or from a remote that has it"
@@ -368,9 +369,7 @@ class Manifests:
         return {commit: sorted(numbers, reverse=True) for commit, numbers in found.items()}
 
     def write(self, manifest: Manifest) -> Placement:
-        """Write the first record of a commit; where another writer left one, where its data lie now.
-
-        Data that lie here stay, whatever became of them in the store that a commit comes from.
+        """Write the first record of a commit, and return where its data lie now, as another writer's may say.
 
         Raises:
             StorageError: it could not be written.
@@ -381,13 +380,7 @@ class Manifests:
         try:
             self._backend.create(manifest_path(commit, 0), data)
         except ConflictError:
-            given_up = manifest.placement.dropped is not None
-            while (now := self.placement(commit)) != manifest.placement:
-                if given_up and now.dropped is None:
-                    break
-                with suppress(ConflictError):
-                    return self.append(commit, manifest.placement, now)
-            return now
+            return self.placement(commit)
         self._hold(manifest)
         return manifest.placement
 
@@ -475,7 +468,7 @@ class ListedManifests:
 
     def __init__(self, backend: Backend, known: KnownManifests | None = None) -> None:
         """List the manifests of `backend`; what is read is added to `known`."""
-        self._manifests = Manifests(backend)
+        self._backend, self._manifests = backend, Manifests(backend)
         self._known = KnownManifests() if known is None else known
         self.stamps: dict[ObjectId, dict[int, float]] = defaultdict(dict)
         for path, stamp in backend.stamps(MANIFEST_FOLDER).items():
@@ -498,22 +491,25 @@ class ListedManifests:
         return found
 
     def lines(self, records: Iterable[tuple[ObjectId, int]]) -> Iterator[Line]:
-        """Yield what records say; from a distant store several are read at a time.
+        """Yield what records say, read some at a time, from a distant store side by side.
 
         Raises:
             NotFoundError: one is gone.
             CorruptionError: one is damaged.
         """
-        wanted = list(records)
-        due = [at for at in wanted if self._is_due(*at)]
-        if due:
-            with ThreadPoolExecutor(_READERS) as pool:
-                for at, line in zip(due, pool.map(self._read, due), strict=True):
-                    self._known.lines[manifest_path(*at)] = line
-        for at in wanted:
-            path = manifest_path(*at)
-            self._known.met.add(path)
-            yield self._known.lines[path]
+        left = iter(records)
+        while wanted := list(islice(left, _SOME)):
+            due = [at for at in wanted if self._is_due(*at)]
+            if self._backend.near or len(due) < 2:
+                read = list(map(self._read, due))
+            else:
+                with ThreadPoolExecutor(_READERS) as pool:
+                    read = list(pool.map(self._read, due))
+            self._known.lines.update((manifest_path(*at), line) for at, line in zip(due, read, strict=True))
+            for at in wanted:
+                path = manifest_path(*at)
+                self._known.met.add(path)
+                yield self._known.lines[path]
 
     def _is_due(self, commit: ObjectId, number: int) -> bool:
         line = self._known.lines.get(manifest_path(commit, number))

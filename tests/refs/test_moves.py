@@ -11,6 +11,7 @@ from mvcs.store import (
     CONDEMNED_PACKS,
     Backend,
     CondemnedLog,
+    DataDrop,
     Manifests,
     Placement,
     Standing,
@@ -63,6 +64,10 @@ class Store:
         moved = Moved(COMMIT, Placement(packs or (NEW,)), self.manifests.placement(COMMIT))
         return RefStore(self.backend).duties.move(self.manifests, [moved], "Ada")
 
+    def record(self, placement: Placement) -> None:
+        made = replace(examples.MANIFEST, placement=placement)
+        RefStore(self.backend).duties.record(self.manifests, [made], "Ada")
+
     @property
     def packs(self) -> tuple[str, ...]:
         return Manifests(self.backend).placement(COMMIT).packs
@@ -71,6 +76,26 @@ class Store:
 @pytest.fixture
 def store() -> Store:
     return Store()
+
+
+def test_a_commit_that_is_there_is_moved_to_the_packs_that_arrived() -> None:
+    store = Store()
+    store.record(Placement((NEW,)))
+    assert store.packs == (NEW,)
+
+
+def test_packs_that_are_going_are_refused_before_a_commit_that_is_there_names_them() -> None:
+    store = Store()
+    store.say(Standing.CONDEMNED, Standing.GOING)
+    with pytest.raises(GoingError):
+        store.record(Placement((NEW,)))
+    assert store.packs == (OLD,)
+
+
+def test_data_that_are_there_stay_where_another_store_dropped_them() -> None:
+    store = Store()
+    store.record(Placement((NEW,), dropped=DataDrop(1)))
+    assert store.packs == (OLD,)
 
 
 def test_data_lie_where_they_were_moved_to(store: Store) -> None:

@@ -79,7 +79,8 @@ def test_a_manifest_that_was_collected_and_written_again_is_read_again(repo, tmp
 )
 def test_a_record_that_does_not_fit_is_read_from_the_store_again(repo, manifests, tmp_path, value):
     repo.gc(grace_days=0)
-    with LocalRecords(tmp_path / ".mvcs").change("history") as record:
+    [subject] = [path.stem for path in (tmp_path / ".mvcs/local").glob("history-*.json")]
+    with LocalRecords(tmp_path / ".mvcs").change(subject) as record:
         record.clear()
         record.update(value)
     manifests.clear()

@@ -125,14 +125,16 @@ class RetentionRun:
         store, place = kept.store.apart(), kept.session.place if kept.remote is None else None
         with closing(JournaledPacks(place, kept.refs, store.manifests, author)) as packs:
             found = self._rewrite(store, packs.announce, lost=lost).run()
-            worth = self.force or self.there or frees(found) or layer_bytes(store.backend, self._layers)
-            if self._dropping and not worth:
+            if not self._is_worth(found, layer_bytes(store.backend, self._layers)):
                 return found, False
             self._refuse_kept_meanwhile()
             if found.moves:
                 # What commits need that stay is written before what they needed is dropped.
                 packs.publish(sorted(found.moves, key=lambda move: move.now.dropped is not None))
             return found, True
+
+    def _is_worth(self, found: Repacked, layers: int) -> bool:
+        return bool(not self._dropping or self.force or self.there or frees(found) or layers)
 
     def _layers_kept_now(self) -> set[ObjectId]:
         """Return the commits that keep their exact layers by the branches, tags and HEAD of now."""
@@ -210,11 +212,7 @@ class RetentionRun:
                 *self._back(),
                 *self._lost_to_others(dropped),
                 *([_STAYED] if layers is None else []),
-                *(
-                    [_GAINS_NOTHING]
-                    if self._dropping and not self.force and not frees(found) and not layers
-                    else []
-                ),
+                *([_GAINS_NOTHING] if layers is not None and not self._is_worth(found, layers) else []),
                 *([told] if executed and self.kept.remote is None and told is not None else []),
             ],
             layers or 0,

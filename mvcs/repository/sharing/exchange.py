@@ -155,7 +155,7 @@ def remembered(session: Session) -> Iterator[tuple[KnownManifests, set[str]]]:
     damaged = known_damaged(local)
     found = set(damaged)
     try:
-        with remembered_history(local) as known:
+        with remembered_history(local, session.place.description.store_id) as known:
             yield known.manifests, found
     finally:
         if found != damaged:

@@ -229,7 +229,7 @@ class Maintaining(Verbs):
             self._session.head()  # says how to go on from a commit that is gone
         if execute:
             take_back_drops(Retained.of(self._session, remote))
-        with remembered_history(self._session.place.local) as known:
+        with remembered_history(self._session.place.local, place.description.store_id) as known:
             report = collect_garbage(
                 place,
                 grace_days * DAY_SECONDS,

@@ -64,11 +64,12 @@ class CondemnedRecord:
         """
         what = "a record of packs marked for deletion"
         number, kind, packs, time, author = as_list(unseal(_MAGIC, data, what, MAX_RECORD), what, 5)
-        if kind not in set(Standing):
-            raise UnsupportedFormatError(f"packs stand in a way {kind!r}", hint="upgrade mvcs")
+        standing = as_integer(kind, "a record's kind")
+        if standing not in set(Standing):
+            raise UnsupportedFormatError(f"packs stand in a way {standing}", hint="upgrade mvcs")
         return cls(
             as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
-            Standing(as_integer(kind, "a record's kind")),
+            Standing(standing),
             tuple(as_id(name).hex() for name in as_list(packs, "a record's packs")),
             as_integer(time, "a record's time", -_TIME_LIMIT, _TIME_LIMIT),
             as_text(author, "a record's author"),

@@ -1,6 +1,6 @@
 """What a pack without its footer still holds: its entries, found one behind another, decoded and hashed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -87,14 +87,14 @@ def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
             content = bytes(store.entry_content(Located(name, exact, placed, 0)))
             whole.append(replace(placed, ids=_ids(placed.entry, content)))
             store.catalog.enter(name, whole[-1], exact=exact)
-    return Salvage(tuple(whole), len(data), name, None if exact else _told(whole, content))
+    return Salvage(tuple(whole), len(data), name, None if exact else last_entry(whole, content))
 
 
-def _told(whole: list[Placed], last: bytes) -> LastEntry | None:
+def last_entry(entries: Sequence[Placed], last: bytes) -> LastEntry | None:
     """Read the content of the last entry, if it is that of a pack that holds a commit."""
-    ends = any(member.kind is Kind.COMMIT for placed in whole for member in placed.entry.members)
+    ends = any(member.kind is Kind.COMMIT for placed in entries for member in placed.entry.members)
     with suppress(CorruptionError):
-        return LastEntry.decode(last) if ends and whole[-1].entry == chunk_entry(len(last)) else None
+        return LastEntry.decode(last) if ends and entries[-1].entry == chunk_entry(len(last)) else None
     return None
 
 

@@ -292,7 +292,7 @@ class PackCheck:
         self.store.lean_off(name)
 
     def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
-        """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
+        """Note what a scan finds: ordinary reads never scan, but repair does."""
         with suppress(CorruptionError, NotFoundError):
             view = self.store.apart()
             self._leant(view, name)

@@ -35,9 +35,10 @@ from mvcs.upkeep.collecting.leftovers import held, is_pack
 from mvcs.upkeep.collecting.marking import Held, KnownHistory, Reach, survey
 
 _FOR_EVER = 1e11  # seconds, some 3000 years: no clock tells later times
-SUPERSEDED = "a newer record says where the data of its commit lie"
+SUPERSEDED = "manifests of which a newer one says where the data of the commit are"
 UNFINISHED = "a writer left it unfinished"
 Clock = Callable[[], float]
+"""Gives seconds."""
 UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
 _NAME = re.compile(rf".+{re.escape(CONFLICT)}[0-9a-f]{{8}}")
 
@@ -234,7 +235,7 @@ class _Collection:
     def _executed(self, plan: GcReport, live: set[str], reach: Reach) -> GcReport:
         """Do what was planned, as far as it is still so when it is done."""
         collector = self._collector
-        gone = self._deleted([item for item in plan.garbage if not self._is_logged(item)])
+        gone = set(self._deleted([item for item in plan.garbage if not self._is_logged(item)]))
         logged = defaultdict[str, list[str]](list)
         for item in (*plan.garbage, *plan.condemned):
             if self._is_logged(item) and (name := named(item.path)):
@@ -245,9 +246,10 @@ class _Collection:
         # What another collector died over is taken over, be it needed by now: then it is released.
         taken = collector.delete({name: logged.get(name) for name in condemned | collector.going})
         collector.trim()
-        every = [*plan.garbage, *plan.condemned]
+        every = (*plan.garbage, *plan.condemned)
         done = [item for item in every if item in gone or named(item.path) in taken]
-        left = [item for item in plan.condemned if named(item.path) in collector.live and item not in done]
+        still = collector.live - {named(item.path) for item in done}
+        left = [item for item in plan.condemned if named(item.path) in still]
         return replace(plan, garbage=done, condemned=left, bytes=sum(item.bytes for item in done))
 
     def _is_logged(self, item: Garbage) -> bool:
@@ -316,9 +318,6 @@ def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterat
             f"{packs} ({as_size(sum(stay))}) for where a branch, a tag or HEAD stood before, or for dropped "
             f"data that are kept after all{look}"
         )
-
-
-"""Gives seconds."""
 
 
 def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> Iterator[Found]:

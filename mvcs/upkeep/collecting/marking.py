@@ -16,7 +16,7 @@ from typing import Any
 
 from mvcs.errors import CorruptionError, LostError, MvcsError, NotFoundError
 from mvcs.local import LocalRecords
-from mvcs.objects import ObjectId, short_id
+from mvcs.objects import Kind, ObjectId, object_id, short_id
 from mvcs.refs import (
     HEADS,
     REMOTES,
@@ -273,14 +273,15 @@ class Named:
 
 
 @contextmanager
-def remembered_history(local: pathlib.Path | None) -> Iterator[KnownHistory]:
-    """Give what a clone knows of history, and keep what is learnt if that can be written."""
-    records = LocalRecords(local)
-    known = _decoded(records.read(SUBJECT))
+def remembered_history(local: pathlib.Path | None, store_id: str) -> Iterator[KnownHistory]:
+    """Give what a clone knows of the history of one store, and keep what is learnt if that can be written."""
+    # Records of two stores have the same paths, and say different things.
+    records, subject = LocalRecords(local), f"{SUBJECT}-{object_id(Kind.CHUNK, store_id.encode()).hex()[:16]}"
+    known = _decoded(records.read(subject))
     before = dict(known.manifests.lines), set(known.records)
     yield known
     if (known.manifests.lines, set(known.records)) != before:
-        with suppress(MvcsError), records.change(SUBJECT) as record:
+        with suppress(MvcsError), records.change(subject) as record:
             record.clear()
             record.update(_encoded(known))
 

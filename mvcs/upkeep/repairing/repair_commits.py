@@ -25,7 +25,6 @@ from mvcs.store import (
     DROPPED_DATA,
     UNREADABLE_ERRORS,
     DataDrop,
-    LastEntry,
     Located,
     Manifest,
     Manifests,
@@ -39,6 +38,7 @@ from mvcs.store import (
     encode_placement,
     has_upgrade,
     is_no_file,
+    last_entry,
     manifest_path,
     pack_path,
     read_footer,
@@ -157,7 +157,9 @@ class CommitRepair:
         view = self._listed()
         content = bytes(view.read(Kind.COMMIT, commit))
         footer = view.catalog.look(view.catalog.locate(commit).pack)
-        told = LastEntry.decode(bytes(view.read(Kind.CHUNK, footer.entries[-1].ids[0])))
+        told = last_entry(footer.entries, bytes(view.read(Kind.CHUNK, footer.entries[-1].ids[0])))
+        if told is None:
+            raise CorruptionError(f"the pack of commit {short_id(commit)} does not say its sizes")
         raw, stored, exact, depth = told.sizes
         stored += footer.tail.pack_length if footer.tail else 0
         self._uncounted.add(commit)
@@ -174,7 +176,7 @@ class CommitRepair:
         if number == 0:
             self._make_first(revision)
         else:
-            is_newest = number == self._manifests.numbers(revision.id)[0]
+            is_newest = number == next(iter(self._manifests.numbers(revision.id)), number)
             self._replace(revision, number, is_newest=is_newest)
 
     def _make_first(self, revision: Revision) -> None:
@@ -216,8 +218,8 @@ class CommitRepair:
     def _replace(self, revision: Revision, number: int, *, is_newest: bool) -> None:
         """Put what is true now in the place of a damaged record; where a newer one is there, take it out."""
         path = manifest_path(revision.id, number)
-        placement = self._placement_again(revision, path) if is_newest else None
-        if placement is not None:
+        if is_newest:
+            placement = self._placement_again(revision, path)
             data = encode_placement(revision.id, replace(placement, number=number))
             self._turned.put(path, data, MADE_AGAIN, whole=False)
             return
@@ -226,14 +228,14 @@ class CommitRepair:
         self.wanted.store.backend.delete(path)
         self.mended.append(Mended(path, "taken out: another record says where the data lie", 0, whole=False))
 
-    def _placement_again(self, revision: Revision, path: str) -> Placement | None:
-        """Return where a commit lies; None where the record before says as much."""
+    def _placement_again(self, revision: Revision, path: str) -> Placement:
+        """Return where a commit lies, as far as it is anywhere; what is missing is what fsck tells of."""
         placement, missing = self._placed(revision)
         if not missing or revision.commit.tree in missing:
-            return None if missing else placement
+            return placement
         rest = {revision.id, *_needs(self._listed(), revision, data=False)}
         if not rest.isdisjoint(missing) or not has_upgrade(self.wanted.store.backend, DROPPED_DATA):
-            return None
+            return placement
         self.note(
             f"'{path}' was damaged, and of commit {short_id(revision.id)} only the history is there: its "
             "data count as dropped on purpose"
@@ -433,7 +435,10 @@ def _bases(link: Located) -> tuple[ObjectId, ...]:
 
 
 def _salts(commit: ObjectId, number: int) -> Callable[[int], bytes]:
-    """Return what makes packs unlike others, which a rehearsal draws as well."""
+    """Return what makes packs unlike those of other commands, which a rehearsal draws as well.
+
+    Two repairs may so write the same pack: neither deletes it again.
+    """
     start, drawn = b"repair" + commit + number.to_bytes(8), count()
     return lambda size: object_id(Kind.CHUNK, start + next(drawn).to_bytes(8))[:size]
 
