@@ -42,7 +42,7 @@ def _fault(error: CorruptionError | NotFoundError) -> str:
 
 def _way_back(graph: Graph, refs: RefStore, branch: str, *, stands: bool) -> str:
     back = _newest_whole(graph, refs, branch)
-    fetch = "'mvcs fsck' tells more, 'mvcs repair' makes it again from its packs, or from a remote that has it"
+    fetch = "'mvcs fsck' tells more, 'mvcs repair' makes it again from its packs, or from a remote"
     if back is None:
         return f"{fetch}; 'mvcs reflog {branch}' shows where the branch pointed before"
     name = f"{branch}@{{{back}}}"
