@@ -41,6 +41,7 @@ from mvcs.store import (
     Placement,
     RestoreLimits,
     WrittenCommit,
+    manifest_path,
     pack_name,
 )
 
@@ -256,7 +257,7 @@ class Committer:
         commit = described(content, request, parent.revision, parents, bounded)
         written, placement = layers.finish(commit, tree)
         check(written)
-        journal.publishes()
+        journal.publishes(manifest_path(written.id, 0))
         revision = self._recorded(Manifest(written, placement, self._graph.ancestors(parents)))
         if isinstance(request.quantizer, LatticeConfig):
             self._weight_history.keep(revision, keeper.anatomy)

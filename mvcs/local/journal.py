@@ -45,10 +45,13 @@ class Journal:
         """Note a temporary file in somebody's folder, before it is made."""
         self._note([_FILE, str(path.absolute())])
 
-    def publishes(self) -> None:
-        """Note that from now on a manifest may name what was written, so that only a collector deletes it."""
+    def publishes(self, *manifests: str) -> None:
+        """Note that from now on a manifest may name what was written, so that only a collector deletes it.
+
+        Paths of manifests that are to come keep collectors of this clone from these as well.
+        """
         self.published = True
-        self._note([_PUBLISHES])
+        self._note([_PUBLISHES, *manifests])
 
     def close(self) -> None:
         """Forget everything: it has its place, or is gone."""
@@ -73,13 +76,13 @@ class JournalRemains:
         path: the journal.
         packs: paths of packs in the own store.
         files: temporary files in somebody's folders.
-        published: whether a manifest may name these packs.
+        manifests: paths of manifests that may name these packs.
     """
 
     path: pathlib.Path
     packs: set[str] = field(default_factory=set)
     files: set[pathlib.Path] = field(default_factory=set)
-    published: bool = False
+    manifests: set[str] = field(default_factory=set)
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "JournalRemains":
@@ -99,8 +102,8 @@ class JournalRemains:
                 self.packs.add(path)
             case ["file", path]:
                 self.files.add(pathlib.Path(path))
-            case ["publishes"]:
-                self.published = True
+            case ["publishes", *manifests]:
+                self.manifests.update(manifests)
 
 
 def _encoded(lines: Iterable[list[str]]) -> bytes:
@@ -124,7 +127,7 @@ def journal_remains(local: pathlib.Path) -> Iterator[JournalRemains]:
 
 
 def packs_at_work(local: pathlib.Path | None, *, killed: bool = False) -> set[str]:
-    """Return the paths of packs in the own store that running, or `killed`, operations have on record.
+    """Return the paths of files in the own store that running, or `killed`, operations have on record.
 
     Raises:
         StorageError: a record cannot be read.
@@ -137,5 +140,6 @@ def packs_at_work(local: pathlib.Path | None, *, killed: bool = False) -> set[st
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if maker_of(path.name, JOURNAL) is not None and path.name not in dead:
-                found |= JournalRemains.load(path).packs
+                remains = JournalRemains.load(path)
+                found |= remains.packs | remains.manifests
     return found

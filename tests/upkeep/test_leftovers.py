@@ -15,6 +15,7 @@ from mvcs import Repository
 from mvcs.errors import NotFoundError, StorageError
 from mvcs.local_files import SCRATCH, maker_of, scratch_folder
 from mvcs.processes import Process
+from mvcs.store import pack_path
 from mvcs.store.backend.local import LocalBackend
 from mvcs.upkeep.collecting.leftovers import remove_leftovers
 from tests.repository.states import own_packs, write_model
@@ -254,22 +255,23 @@ def test_what_a_boot_before_left_goes_at_once_and_what_another_machine_left_afte
     assert (leftovers(tmp_path) == []) is goes
 
 
-def test_what_a_killed_commit_brought_to_a_distant_store_waits_until_its_manifest_would_have_arrived(
-    tmp_path,
-):
-    with Repository.init(tmp_path, store=f"memory://{tmp_path.name}") as repo:
+def test_packs_that_a_lost_manifest_may_have_named_are_left_to_a_collector(tmp_path):
+    with Repository.init(tmp_path) as repo:
         repo.commit(state(0))
-        backend, local = repo._session.place.backend, tmp_path / ".mvcs/local"
-        name = f"packs/ab/{'ab' * 32}.pack"
-        backend.put(name, b"of a commit that has no manifest")
+        repo.commit(state(1))
+        manifest = next(tmp_path.glob(f".mvcs/manifests/*/{repo.head().id}.*"))
+        [name] = own_packs(repo, "HEAD")
         dead = Process(Process.current().machine, 1, 5)
-        journal = local / f".mvcs-{dead}-{'0' * 16}.journal"
-        for minutes, there in ((14, True), (16, False)):
-            journal.write_text(f'["pack", "{name}"]\n["publishes"]\n')
-            os.utime(journal, (time.time() - minutes * 60,) * 2)
-            repo.commit(state(minutes))
-            assert (backend.size(name) is not None) is there
-            assert journal.exists() is there
+        journal = tmp_path / f".mvcs/local/.mvcs-{dead}-{'0' * 16}.journal"
+        path = manifest.relative_to(tmp_path / ".mvcs")
+        journal.write_text(f'["pack", "{pack_path(name)}"]\n["publishes", "{path}"]\n')
+    data = manifest.read_bytes()
+    manifest.unlink()
+    remove_leftovers(repo._session.place)
+    assert not journal.exists()
+    with Repository.open(tmp_path) as repo:
+        assert repo.repair().problems == []
+    assert manifest.read_bytes() == data
 
 
 def test_a_journal_removes_nothing_but_packs_and_temporary_files(tmp_path):

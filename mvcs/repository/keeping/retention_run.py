@@ -46,6 +46,7 @@ from mvcs.store import DROPPED_DATA, DataDrop, LocalBackend, ObjectStore, Overla
 from mvcs.upkeep import collect_garbage, remove_leftovers
 
 NOTHING = Repacked()
+_KEPT_NOW = ", are still there and are kept now"
 _GAINS_NOTHING = (
     "nothing is changed: without these data the other commits take as much room; --force drops them anyway"
 )
@@ -228,7 +229,7 @@ class RetentionRun:
 
     def _back(self) -> list[str]:
         names = commit_names(self.plan.surveyed)
-        return dropped_before(list(self.there), names, ", are still there and are kept now")
+        return dropped_before(list(self.there), names, _KEPT_NOW)
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
         """Say whose commits lose their data, and which of these are in no other store that is known here."""
@@ -311,19 +312,25 @@ class MadeRoom:
         self.waiting = sum(item.bytes for item in (*report.condemned, *report.waiting))
 
 
-def take_back_drops(kept: Retained) -> None:
+def take_back_drops(kept: Retained) -> list[str]:
     """Take drops back of commits that something keeps by now and whose data are there, before these go.
+
+    Return what to say of it.
 
     Raises:
         MvcsError: something cannot be read, or a rule cannot be applied, so that nobody can tell.
     """
     backend, manifests = kept.store.backend, kept.store.manifests
     if not has_upgrade(backend, DROPPED_DATA):
-        return
+        return []
 
-    def attempt(lost: frozenset[str]) -> None:
-        there = data_there(kept.store, kept.plan(Ruling.of(backend)).dropped_and_kept(), lost)
+    def attempt(lost: frozenset[str]) -> list[str]:
+        plan = kept.plan(Ruling.of(backend))
+        there = data_there(kept.store, plan.dropped_and_kept(), lost)
+        if not there:
+            return []
         moves = [Moved(commit, where, manifests.placement(commit)) for commit, where in there.items()]
         kept.refs.duties.move(manifests, moves, kept.session.author)
+        return dropped_before(list(there), commit_names(plan.surveyed), _KEPT_NOW)
 
-    without_lost(attempt)
+    return without_lost(attempt)

@@ -227,8 +227,7 @@ class Maintaining(Verbs):
         wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
         if place.local is not None and self._session.branch is None:
             self._session.head()  # says how to go on from a commit that is gone
-        if execute:
-            take_back_drops(Retained.of(self._session, remote))
+        kept = take_back_drops(Retained.of(self._session, remote)) if execute else []
         with remembered_history(self._session.place.local, place.description.store_id) as known:
             report = collect_garbage(
                 place,
@@ -240,7 +239,7 @@ class Maintaining(Verbs):
             )
         if execute:
             remove_leftovers(self._session.place)
-        return replace(report, remote=remote)
+        return replace(report, remote=remote, notes=[*kept, *report.notes])
 
     def stats(self, *, price: float | None = None, plan: bool = False) -> "StoreStats":
         """Tell where the bytes of the store are, what restores cost, and what could be freed.

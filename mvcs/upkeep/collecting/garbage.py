@@ -269,7 +269,7 @@ class _Collection:
         if not wanted:
             return wanted
         left = self._survey(wanted, held(self._place, self._grace)).left
-        return left - set(filter(None, map(pack_name, packs_at_work(self._place.local))))
+        return left - set(filter(None, map(named, packs_at_work(self._place.local))))
 
     def _notes(self, reach: Reach) -> list[str]:
         notes = [f"{doubt}: every commit in the store is kept" for doubt in reach.doubts]
@@ -335,8 +335,12 @@ def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> 
     if not unneeded and not names and not reach.superseded:
         return
     now = clock()
-    for path in unneeded:
-        yield from _aged(backend, path, files[path], now, UNREACHED)
+    found = [one for path in unneeded for one in _aged(backend, path, files[path], now, UNREACHED)]
+    ages: dict[str | None, float] = {}
+    for one in found:
+        ages[named(one.path)] = min(one.age, ages.get(named(one.path), one.age))
+    # The records of a commit go together: its last one alone would count once the commit comes again.
+    yield from (replace(one, age=ages[named(one.path)]) for one in found)
     for path in sorted(reach.superseded):
         yield from _aged(backend, path, files.get(path, 0), now, SUPERSEDED)
     for path in names:

@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from mvcs.errors import MvcsError
 from mvcs.local import RECORDS_FOLDER, HeadLog, JournalRemains, Place, journal_remains, read_head
 from mvcs.local_files import maker_of, sweep, sweep_scratch
-from mvcs.store import EXACT_FOLDER, Backend, ListedManifests, LocalBackend, pack_name, pack_path
+from mvcs.refs import HEADS, RefStore
+from mvcs.store import EXACT_FOLDER, Backend, ListedManifests, pack_name, pack_path, parse_path
 from mvcs.upkeep.collecting.marking import Held
-
-# A request that a process had sent may still arrive at a distant store.
-LATE_SECONDS = 15 * 60
 
 
 def remove_leftovers(place: Place) -> None:
@@ -32,17 +30,17 @@ def remove_leftovers(place: Place) -> None:
 def _clear(place: Place, found: JournalRemains) -> None:
     for path in found.files:
         _remove_file(path)
-    if found.packs and _may_land(place.backend, found):
-        return
-    delete_packs(place.backend, found.packs)
+    if not _are_named(place, found.manifests):  # where a manifest is lost, it can be made again from them
+        delete_packs(place.backend, found.packs)
     found.path.unlink(missing_ok=True)
 
 
-def _may_land(backend: Backend, found: JournalRemains) -> bool:
-    """Tell whether a manifest may still arrive that names these packs."""
-    if isinstance(backend, LocalBackend) or not found.published:
-        return False
-    return time.time() - found.path.stat().st_mtime < LATE_SECONDS
+def _are_named(place: Place, manifests: Iterable[str]) -> bool:
+    """Tell whether a branch or HEAD names a commit of these manifests."""
+    commits = {at[0] for path in manifests if (at := parse_path(path)) is not None}
+    heads = RefStore(place.backend).survey(HEADS).required().values() if commits else ()
+    named = {record.target for record in heads}
+    return not commits.isdisjoint({*named, read_head(place.local).commit if place.local else None})
 
 
 def delete_packs(backend: Backend, paths: Iterable[str]) -> None:

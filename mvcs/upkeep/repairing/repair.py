@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
 from mvcs.history import Graph, GraphNeeds, Revision
-from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
+from mvcs.local import Findings, Place, known_damaged, note_damaged, packs_at_work, save_findings
 from mvcs.local_files import scratch_folder
 from mvcs.objects import (
     Blob,
@@ -105,7 +105,10 @@ class Repair:
 
     def _packs(self, store: ObjectStore, aside: SetAside | None) -> PackRepair:
         wanted, note = self._wanted(store), self.notes.append
-        commits = CommitRepair(wanted, self.sources, aside, self.author, self.progress, self.allow, note)
+        at_work = frozenset(filter(None, map(pack_name, packs_at_work(self.place.local))))
+        commits = CommitRepair(
+            wanted, self.sources, aside, self.author, self.progress, self.allow, note, at_work
+        )
         return PackRepair(store, wanted, self.sources, aside, self.progress, note, commits)
 
     def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:

@@ -70,6 +70,7 @@ class CommitRepair:
         allow: is told what objects unpack to, and raises where that is too much.
         note: is told what does not come, and why.
         mended: what came and what was taken out.
+        at_work: names of packs that running operations have on record.
         needless: lost packs that no commit needs any more.
     """
 
@@ -80,6 +81,7 @@ class CommitRepair:
     progress: Progress
     allow: Callable[[int], None]
     note: Callable[[str], None]
+    at_work: frozenset[str] = frozenset()
     mended: list[Mended] = field(default_factory=list)
     needless: set[PackKey] = field(default_factory=set)
     _lost: set[str] = field(default_factory=set)
@@ -280,9 +282,12 @@ class CommitRepair:
             self.progress.advance(1)
 
     def _target(self) -> ObjectStore:
-        """Return a view of the packs that stay, in which all is found that they decode without others."""
+        """Return a view of the packs that stay, in which all is found that they decode without others.
+
+        Those of operations at work may be deleted by these again: what they hold is stored once more.
+        """
         view = self.wanted.store.apart()
-        names = [name for name in sorted(value_packs(view.backend)) if name not in self._lost]
+        names = sorted(value_packs(view.backend) - self._lost - self.at_work)
         placed = []
         for name in names:
             with suppress(*UNREADABLE_ERRORS):
