@@ -295,6 +295,19 @@ class RefStore:
         kinds = (self.survey(kind) for kind in (HEADS, TAGS, REMOTES))
         return [record for found in kinds for record in found.whole.values()]
 
+    @contextlib.contextmanager
+    def naming(self, target: ObjectId, author: str) -> Iterator[None]:
+        """Have collectors keep what a commit needs while a pin or HEAD, which are no refs, comes to name it.
+
+        Raises:
+            GoingError: packs that it needs are being deleted; what was written has to be taken back.
+            NotFoundError: what it needs is missing, where something is going or gone.
+        """
+        change = RefChange(target, author, "")
+        read = self.duties.before(refuse_changes(self._backend), change, Marked(None, self._led_to))
+        yield
+        self.duties.behind(refuse_changes(self._backend), change, read)
+
     def avoided(self) -> set[str]:
         """Return the packs that nobody should lean on, since a collector wants them gone.
 

@@ -16,7 +16,7 @@ from mvcs.machine import processors
 from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, ObjectId, Tree
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LEFT_OUT
-from mvcs.refs import HEADS, RefRecord, RefStore, later_metrics, notes_of
+from mvcs.refs import HEADS, GoingError, RefRecord, RefStore, later_metrics, notes_of
 from mvcs.reports import DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, NoteInfo, TensorError, as_utc
 from mvcs.repository.branch_tip import load_head, load_tip
 from mvcs.repository.head_moves import note_move, trail
@@ -279,7 +279,8 @@ class Session:
     def _give_head_its_checksum(self) -> None:
         stand = self._stand()
         if not stand.checked:
-            self.set_head(stand.text)
+            with contextlib.suppress(GoingError, NotFoundError):  # what reads the commit says so
+                self.set_head(stand.text)
 
     def set_head(self, text: str, action: str = "") -> None:
         """Point HEAD at `ref: BRANCH` or at a commit's id; a bare store has no HEAD to move.
@@ -287,10 +288,27 @@ class Session:
         Args:
             text: where to.
             action: what the reflog says, if it is no checkout.
+
+        Raises:
+            GoingError: a collector deletes what the commit needs; HEAD is where it was.
         """
-        if self.place.local is not None:
-            note_move(self, Head.parse(text), action)
-            write_head(self.place.local, text)
+        if self.place.local is None:
+            return
+        head = Head.parse(text)
+        naming = (
+            contextlib.nullcontext() if head.commit is None else self.refs.naming(head.commit, self.author)
+        )
+        before: str | None = None
+        try:
+            with naming:
+                if head.commit is not None and self.has_head:
+                    before = self._stand().text
+                note_move(self, head, action)
+                write_head(self.place.local, text)
+        except GoingError:
+            if before is not None:
+                write_head(self.place.local, before)
+            raise
 
     @property
     def goals(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageEr
 from mvcs.history import GraphNeeds
 from mvcs.history.commit_graph import Graph
 from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore, now_microseconds
+from mvcs.refs.writer_duties import WriterDuties
 from mvcs.store import pack_name, pack_path
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.condemned.log import CondemnedLog
@@ -263,6 +264,27 @@ def test_a_collector_goes_on_where_another_died(repo, tmp_path):
     assert of(repo.gc(execute=True).garbage) == repo.lost - {min(repo.lost)}
     assert log_of(repo._session.place.backend).of(GONE) == {named(path) for path in repo.lost}
     repo.commit(state(3), bins=16)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize(
+    "act", [lambda repo: repo.pin(repo.lost_id), lambda repo: repo._session.set_head(repo.lost_id)]
+)
+def test_what_is_going_is_not_pinned_and_head_does_not_come_to_stand_there(repo, monkeypatch, act, behind):
+    repo.gc(execute=True)
+    look = WriterDuties.before
+
+    def before(*arguments):
+        found = look(*arguments) if behind else None
+        log = log_of(repo._session.place.backend)
+        log.say(GOING, sorted({named(path) for path in repo.lost}), "a collector")
+        return found if behind else look(*arguments)
+
+    monkeypatch.setattr(WriterDuties, "before", before)
+    with pytest.raises(GoingError):
+        act(repo)
+    assert repo.retention().pins == []
+    assert repo.status().branch == "main"
 
 
 @pytest.mark.parametrize("harm", [os.unlink, lambda path: path.write_bytes(b"rotten")])

@@ -108,14 +108,21 @@ class Maintaining(Verbs):
         Raises:
             NotFoundError: there is no such commit, or the remote does not have it.
         """
+        from mvcs.refs import GoingError
         from mvcs.repository.keeping.retained import Retained
-        from mvcs.retention import pin, pins_row
+        from mvcs.retention import pin, pins_row, unpin
 
         kept = Retained.of(self._session, remote)
         revision = kept.revision(rev)
         newest = pins_row(kept.store.backend).newest()
         before = None if newest is None else newest.pins.get(revision.id)
-        pin(kept.store.backend, revision.id, reason, self._session.author)
+        try:
+            with kept.refs.naming(revision.id, self._session.author):
+                pin(kept.store.backend, revision.id, reason, self._session.author)
+        except GoingError:
+            if before is None:
+                unpin(kept.store.backend, revision.id, self._session.author)
+            raise
         again = [] if before is None else ["it was pinned before" + (f": {before}" if before else "")]
         return kept.shown([*again, *kept.missing(revision)])
 
