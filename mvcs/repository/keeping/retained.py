@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, short_id
-from mvcs.refs import HEADS, RefStore
+from mvcs.refs import HEADS, GoingError, Moved, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc, of_remote
 from mvcs.repository.session import Session, rule_source
 from mvcs.repository.sharing.remote_stores import RemoteStore
@@ -22,6 +22,8 @@ from mvcs.retention import (
     has_exact_layer,
 )
 from mvcs.store import DROPPED_DATA, ObjectStore, Placement, has_upgrade, value_packs
+
+KEPT_NOW = ", are still there and are kept now"
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,17 @@ class Retained:
         apply = f"'mvcs retention apply{of_remote(self.remote)}'"
         return f", but are still there: gc keeps them, and the next {apply} takes the drop back"
 
-    def missing(self, revision: Revision) -> list[str]:
-        """Say what is gone of a commit that is to be kept from now on."""
-        gone = []
-        if self.store.manifests.dropped([revision.id]):
-            # Dropped data are there as long as nothing has collected them.
-            now = self._still_there if data_there(self.store, [revision]) else GONE
+    def bring_back(self, revision: Revision) -> list[str]:
+        """Take the drop of a pinned commit back if its data are there; say what is gone of it."""
+        gone, manifests = list[str](), self.store.manifests
+        if manifests.dropped([revision.id]):
+            moves = [
+                Moved(commit, where, manifests.placement(commit))
+                for commit, where in data_there(self.store, [revision]).items()
+            ]
+            with suppress(GoingError):  # a collector was first
+                self.refs.duties.move(manifests, moves, self.session.author)
+            now = GONE if manifests.dropped([revision.id]) else KEPT_NOW
             gone = dropped_before([revision.id], {}, now)
         bounded = bool(revision.written.exact_packs)
         lost = bounded and not has_exact_layer(self.store.backend, revision)

@@ -29,7 +29,7 @@ from mvcs.repository.keeping.journaled_work import (
     stages,
     without_lost,
 )
-from mvcs.repository.keeping.retained import Retained, data_there, planned
+from mvcs.repository.keeping.retained import KEPT_NOW, Retained, data_there, planned
 from mvcs.repository.restore_budget import configured_limits
 from mvcs.repository.session import Session
 from mvcs.retention import (
@@ -46,7 +46,6 @@ from mvcs.store import DROPPED_DATA, DataDrop, LocalBackend, ObjectStore, Overla
 from mvcs.upkeep import collect_garbage, remove_leftovers
 
 NOTHING = Repacked()
-_KEPT_NOW = ", are still there and are kept now"
 _GAINS_NOTHING = (
     "nothing is changed: without these data the other commits take as much room; --force drops them anyway"
 )
@@ -229,7 +228,7 @@ class RetentionRun:
 
     def _back(self) -> list[str]:
         names = commit_names(self.plan.surveyed)
-        return dropped_before(list(self.there), names, _KEPT_NOW)
+        return dropped_before(list(self.there), names, KEPT_NOW)
 
     def _lost_to_others(self, dropped: Collection[PlannedCommit]) -> Iterator[str]:
         """Say whose commits lose their data, and which of these are in no other store that is known here."""
@@ -331,6 +330,6 @@ def take_back_drops(kept: Retained) -> list[str]:
             return []
         moves = [Moved(commit, where, manifests.placement(commit)) for commit, where in there.items()]
         kept.refs.duties.move(manifests, moves, kept.session.author)
-        return dropped_before(list(there), commit_names(plan.surveyed), _KEPT_NOW)
+        return dropped_before(list(there), commit_names(plan.surveyed), KEPT_NOW)
 
     return without_lost(attempt)

@@ -124,7 +124,8 @@ class Maintaining(Verbs):
                 unpin(kept.store.backend, revision.id, self._session.author)
             raise
         again = [] if before is None else ["it was pinned before" + (f": {before}" if before else "")]
-        return kept.shown([*again, *kept.missing(revision)])
+        self._session.look_for_drops()
+        return kept.shown([*again, *kept.bring_back(revision)])
 
     def unpin(self, rev: str, remote: str | None = None) -> "RetentionShown":
         """Let rules decide of a commit again.
