@@ -93,16 +93,6 @@ class GcReport(Report):
     remote: str | None = None
 
 
-@dataclass(frozen=True)
-class Found:
-    """A file that nothing needs: where it lies, its size and age, and why nothing does."""
-
-    path: str
-    bytes: int
-    age: float
-    reason: str
-
-
 def collect_garbage(
     place: Place,
     grace: float,
@@ -202,33 +192,32 @@ class _Collection:
 
         return survey(self._backend, names, head, self._given_up, self._known, since)
 
-    def _planned(self, found: list[Found], reach: Reach, branches: list[str]) -> GcReport:
+    def _planned(self, found: list[Garbage], reach: Reach, branches: list[str]) -> GcReport:
         going, condemned, waiting = list[Garbage](), list[Garbage](), list[Garbage]()
         for item in found:
-            garbage = Garbage(item.path, item.bytes, item.age, item.reason)
             left = self._left(item)
             if left is None:
-                waiting.append(garbage)
+                waiting.append(item)
             elif left:
-                condemned.append(replace(garbage, left=left, is_condemned=self._said(item) is not None))
+                condemned.append(replace(item, left=left, is_condemned=self._said(item) is not None))
             else:
-                going.append(garbage)
+                going.append(item)
         size = sum(item.bytes for item in going)
         notes, wait = self._notes(reach), self._collector.wait
         return GcReport(self._execute, going, waiting, size, self._grace, notes, condemned, wait, branches)
 
-    def _left(self, item: Found) -> float | None:
+    def _left(self, item: Garbage) -> float | None:
         """Return how long a file still waits once it is condemned; None where it is too young for that."""
-        if item.reason == UNREACHED and self._backend.exclusive:
+        if self._is_logged(item):
             left = self._said(item)
             if left is not None:
                 return left
             return self._collector.wait if item.age >= self._grace else None
         return 0.0 if item.age >= patience(item, self._grace) else None
 
-    def _said(self, item: Found) -> float | None:
+    def _said(self, item: Garbage) -> float | None:
         """Return how long a file still waits by what the log says; None where that condemns it not."""
-        if item.reason != UNREACHED or not self._backend.exclusive:
+        if not self._is_logged(item):
             return None
         return self._collector.left(named(item.path) or "")
 
@@ -320,7 +309,7 @@ def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterat
         )
 
 
-def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> Iterator[Found]:
+def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> Iterator[Garbage]:
     """Yield the packs and manifests that nothing needs, and the files that writers left unfinished.
 
     Args:
@@ -357,17 +346,17 @@ def _is_file(backend: Backend, path: str) -> bool:
     return True
 
 
-def patience(item: Found, grace: float) -> float:
+def patience(item: Garbage, grace: float) -> float:
     """Return how old a file has to be; of superseded records only those were found that have waited."""
     if item.reason == UNFINISHED:
         return TEMPORARY_SECONDS
     return 0 if item.reason == SUPERSEDED else grace
 
 
-def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> Iterator[Found]:
+def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> Iterator[Garbage]:
     written = backend.modified(path)
     if written is not None:
-        yield Found(path, size, max(0.0, now - written), reason)
+        yield Garbage(path, size, max(0.0, now - written), reason)
 
 
 def store_clock(backend: Backend) -> float:
