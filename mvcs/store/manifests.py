@@ -171,7 +171,7 @@ class Manifest:
         return _record(self.placement, [len(raw), bytes([encoding]) + bytes(payload)])
 
     @classmethod
-    def decode(cls, data: bytes, commit: ObjectId) -> "Manifest":
+    def decode(cls, data: bytes, commit: ObjectId) -> Self:
         """Read the bytes of the record of number 0 of a commit.
 
         Raises:
@@ -181,23 +181,7 @@ class Manifest:
         placement, told = _parsed(data)
         if not isinstance(told, list):
             raise CorruptionError("it is not the first record of a commit")
-        length, packed = as_list(told, "the description in a manifest", 2)
-        size, stored = as_integer(length, "a length", 1, _MAX_RAW), as_bytes(packed, "a description")
-        if not stored or not is_plausible(size, len(stored), FREE_FOOTER_BYTES):
-            raise CorruptionError("a manifest describes commits in an impossible length")
-        encoding = encoding_numbered(stored[0])
-        if encoding not in OPAQUE_ENCODINGS:
-            raise CorruptionError(f"a manifest is encoded as '{encoding.name}'")
-        raw = decode(encoding, stored[1:], lengths=[size], element=OPAQUE)
-        rows = as_list(cbor.loads(raw), "commits")
-        if not 0 < len(rows) <= 1 + MAX_ANCESTORS:
-            raise CorruptionError(f"it tells of {len(rows)} commits")
-        found: list[WrittenCommit] = []
-        for row in reversed(rows):
-            found.append(_commit(row, found[-1] if found else None))
-        written, *ancestors = found[::-1]
-        if written.id != commit:
-            raise CorruptionError(f"it is that of commit {short_id(written.id)}")
+        written, *ancestors = _described(told, commit)
         return cls(written, placement, (*ancestors,))
 
 
@@ -215,8 +199,8 @@ def decode_placement(data: bytes, commit: ObjectId) -> Placement:
     """
     placement, told = _parsed(data)
     if isinstance(told, list):
-        return Manifest.decode(data, commit).placement
-    if as_id(told) != commit:
+        _described(told, commit)
+    elif as_id(told) != commit:
         raise CorruptionError(f"it is that of commit {short_id(as_id(told))}")
     return placement
 
@@ -239,15 +223,33 @@ def _parsed(data: bytes) -> tuple[Placement, cbor.Value]:
     return Placement(as_names(own), as_names(others), drop, found), told
 
 
-def _commit(row: cbor.Value, following: WrittenCommit | None) -> WrittenCommit:
-    content, cut, sizes, exact = as_list(row, "a commit in a manifest", 4)
-    data = as_bytes(content, "a commit")
-    if cut is not None:
-        place = as_integer(cut, "where a parent stands", 0, len(data) + 1)
-        if following is None:
-            raise CorruptionError("a manifest leaves out a parent that it does not tell of")
-        data = data[:place] + following.id + data[place:]
-    return WrittenCommit(object_id(Kind.COMMIT, data), data, *as_sizes(sizes), as_names(exact))
+def _described(told: cbor.Value, commit: ObjectId) -> list[WrittenCommit]:
+    """Return the commits that the first record of a commit tells of, itself first."""
+    length, packed = as_list(told, "the description in a manifest", 2)
+    size, stored = as_integer(length, "a length", 1, _MAX_RAW), as_bytes(packed, "a description")
+    if not stored or not is_plausible(size, len(stored), FREE_FOOTER_BYTES):
+        raise CorruptionError("a manifest describes commits in an impossible length")
+    encoding = encoding_numbered(stored[0])
+    if encoding not in OPAQUE_ENCODINGS:
+        raise CorruptionError(f"a manifest is encoded as '{encoding.name}'")
+    raw = decode(encoding, stored[1:], lengths=[size], element=OPAQUE)
+    rows = as_list(cbor.loads(raw), "commits")
+    if not 0 < len(rows) <= 1 + MAX_ANCESTORS:
+        raise CorruptionError(f"it tells of {len(rows)} commits")
+    found: list[WrittenCommit] = []
+    for row in reversed(rows):
+        content, cut, sizes, exact = as_list(row, "a commit in a manifest", 4)
+        data = as_bytes(content, "a commit")
+        if cut is not None:
+            place = as_integer(cut, "where a parent stands", 0, len(data) + 1)
+            if not found:
+                raise CorruptionError("a manifest leaves out a parent that it does not tell of")
+            data = data[:place] + found[-1].id + data[place:]
+        identifier = object_id(Kind.COMMIT, data)
+        found.append(WrittenCommit(identifier, data, *as_sizes(sizes), as_names(exact)))
+    if found[-1].id != commit:
+        raise CorruptionError(f"it is that of commit {short_id(found[-1].id)}")
+    return found[::-1]
 
 
 def manifest_path(commit: ObjectId, number: int) -> str:
