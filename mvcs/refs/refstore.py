@@ -296,17 +296,26 @@ class RefStore:
         return [record for found in kinds for record in found.whole.values()]
 
     @contextlib.contextmanager
-    def naming(self, target: ObjectId, author: str) -> Iterator[None]:
+    def naming(self, target: ObjectId, author: str, undo: Callable[[], object]) -> Iterator[None]:
         """Have collectors keep what a commit needs while a pin or HEAD, which are no refs, comes to name it.
 
+        Args:
+            target: the commit.
+            author: who has it named.
+            undo: takes back what was written, where that turns out to be too late.
+
         Raises:
-            GoingError: packs that it needs are being deleted; what was written has to be taken back.
+            GoingError: packs that it needs are being deleted; nothing names it.
             NotFoundError: what it needs is missing, where something is going or gone.
         """
         change = RefChange(target, author, "")
         read = self.duties.before(refuse_changes(self._backend), change, Marked(None, self._led_to))
         yield
-        self.duties.behind(refuse_changes(self._backend), change, read)
+        try:
+            self.duties.behind(refuse_changes(self._backend), change, read)
+        except GoingError:
+            undo()
+            raise
 
     def avoided(self) -> set[str]:
         """Return the packs that nobody should lean on, since a collector wants them gone.

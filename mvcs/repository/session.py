@@ -5,7 +5,7 @@ import getpass
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
@@ -292,23 +292,16 @@ class Session:
         Raises:
             GoingError: a collector deletes what the commit needs; HEAD is where it was.
         """
-        if self.place.local is None:
+        local, head = self.place.local, Head.parse(text)
+        if local is None:
             return
-        head = Head.parse(text)
-        naming = (
-            contextlib.nullcontext() if head.commit is None else self.refs.naming(head.commit, self.author)
-        )
-        before: str | None = None
-        try:
-            with naming:
-                if head.commit is not None and self.has_head:
-                    before = self._stand().text
-                note_move(self, head, action)
-                write_head(self.place.local, text)
-        except GoingError:
-            if before is not None:
-                write_head(self.place.local, before)
-            raise
+        with contextlib.ExitStack() as stack:
+            if head.commit is not None:
+                before = self._stand().text if self.has_head else None
+                undo = partial(write_head, local, before) if before is not None else lambda: None
+                stack.enter_context(self.refs.naming(head.commit, self.author, undo))
+            note_move(self, head, action)
+            write_head(local, text)
 
     @property
     def goals(self) -> dict[str, str]:

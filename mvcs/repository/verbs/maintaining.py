@@ -108,21 +108,21 @@ class Maintaining(Verbs):
         Raises:
             NotFoundError: there is no such commit, or the remote does not have it.
         """
-        from mvcs.refs import GoingError
         from mvcs.repository.keeping.retained import Retained
         from mvcs.retention import pin, pins_row, unpin
 
+        author = self._session.author
         kept = Retained.of(self._session, remote)
         revision = kept.revision(rev)
         newest = pins_row(kept.store.backend).newest()
         before = None if newest is None else newest.pins.get(revision.id)
-        try:
-            with kept.refs.naming(revision.id, self._session.author):
-                pin(kept.store.backend, revision.id, reason, self._session.author)
-        except GoingError:
+
+        def undo() -> None:
             if before is None:
-                unpin(kept.store.backend, revision.id, self._session.author)
-            raise
+                unpin(kept.store.backend, revision.id, author)
+
+        with kept.refs.naming(revision.id, author, undo):
+            pin(kept.store.backend, revision.id, reason, author)
         again = [] if before is None else ["it was pinned before" + (f": {before}" if before else "")]
         self._session.look_for_drops()
         return kept.shown([*again, *kept.bring_back(revision)])
