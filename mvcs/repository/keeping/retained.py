@@ -1,6 +1,6 @@
 """A store whose retention is shown or changed: this repository's own, or a remote's."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -115,16 +115,18 @@ class Retained:
         apply = f"'mvcs retention apply{of_remote(self.remote)}'"
         return f", but are still there: gc keeps them, and the next {apply} takes the drop back"
 
+    def take_back(self, there: Mapping[ObjectId, Placement]) -> None:
+        """Have drops of data count no more; `there` says where the data lie. Raises as `duties.move` does."""
+        manifests = self.store.manifests
+        moves = [Moved(commit, where, manifests.placement(commit)) for commit, where in there.items()]
+        self.refs.duties.move(manifests, moves, self.session.author)
+
     def bring_back(self, revision: Revision) -> list[str]:
         """Take the drop of a pinned commit back if its data are there; say what is gone of it."""
         gone, manifests = list[str](), self.store.manifests
         if manifests.dropped([revision.id]):
-            moves = [
-                Moved(commit, where, manifests.placement(commit))
-                for commit, where in data_there(self.store, [revision]).items()
-            ]
             with suppress(GoingError):  # a collector was first
-                self.refs.duties.move(manifests, moves, self.session.author)
+                self.take_back(data_there(self.store, [revision]))
             now = GONE if manifests.dropped([revision.id]) else KEPT_NOW
             gone = dropped_before([revision.id], {}, now)
         bounded = bool(revision.written.exact_packs)

@@ -19,7 +19,7 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.history import Revision
 from mvcs.local_files import scratch_folder
 from mvcs.objects import ObjectId, short_id
-from mvcs.refs import Moved, now_microseconds
+from mvcs.refs import now_microseconds
 from mvcs.reports import PlannedCommit, RetentionApplied
 from mvcs.repository.keeping.journaled_work import (
     JournaledPacks,
@@ -319,7 +319,7 @@ def take_back_drops(kept: Retained) -> list[str]:
     Raises:
         MvcsError: something cannot be read, or a rule cannot be applied, so that nobody can tell.
     """
-    backend, manifests = kept.store.backend, kept.store.manifests
+    backend = kept.store.backend
     if not has_upgrade(backend, DROPPED_DATA):
         return []
 
@@ -328,8 +328,7 @@ def take_back_drops(kept: Retained) -> list[str]:
         there = data_there(kept.store, plan.dropped_and_kept(), lost)
         if not there:
             return []
-        moves = [Moved(commit, where, manifests.placement(commit)) for commit, where in there.items()]
-        kept.refs.duties.move(manifests, moves, kept.session.author)
+        kept.take_back(there)
         return dropped_before(list(there), commit_names(plan.surveyed), KEPT_NOW)
 
     return without_lost(attempt)
