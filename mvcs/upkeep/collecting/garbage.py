@@ -245,7 +245,7 @@ class _Collection:
         return item.reason == UNREACHED and self._backend.exclusive
 
     def _deleted(self, going: list[Garbage]) -> list[Garbage]:
-        """Delete what nobody has to be told of, after a second look: it may be needed by now."""
+        """Delete files that need no record in the log, after marking again: a commit may need them by now."""
         names = {name for item in going if item.reason == UNREACHED and (name := named(item.path))}
         left = self._unneeded(names)
         gone = [item for item in going if item.reason != UNREACHED or named(item.path) in left]
@@ -290,23 +290,26 @@ def named(path: str) -> str | None:
 
 def _of_moved(reach: Reach, sizes: Mapping[str, int], wait: float) -> Iterator[str]:
     """Say what stays for those who read a manifest before data were moved."""
-    stay = [size for path, size in sizes.items() if is_pack(path) and pack_name(path) in reach.moved]
-    if stay:
-        packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
-        hours = f"{wait / 3600:g} hours"
-        yield f"{packs} ({as_size(sum(stay))}) until {hours} after what they held was moved or dropped"
+    if stay := _stay(sizes, reach.moved):
+        yield f"{stay} until {wait / 3600:g} hours after what they held was moved or dropped"
 
 
 def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterator[str]:
     """Say what stays though no branch, tag or HEAD of now needs it."""
-    stay = [size for path, size in sizes.items() if is_pack(path) and pack_name(path) in reach.past]
+    stay = _stay(sizes, reach.past)
     if stay and not reach.doubts:
-        packs = "1 pack stays" if len(stay) == 1 else f"{len(stay)} packs stay"
         look = ": 'mvcs reflog' lists the past, 'mvcs why PACK' says which" if is_here else ""
         yield (
-            f"{packs} ({as_size(sum(stay))}) for where a branch, a tag or HEAD stood before, or for dropped "
-            f"data that are kept after all{look}"
+            f"{stay} for where a branch, a tag or HEAD stood before, or for dropped data that are kept after "
+            f"all{look}"
         )
+
+
+def _stay(sizes: Mapping[str, int], names: Collection[str]) -> str:
+    """Say how many packs of these names stay, and what they take; "" where none is there."""
+    found = [size for path, size in sizes.items() if is_pack(path) and pack_name(path) in names]
+    packs = "1 pack stays" if len(found) == 1 else f"{len(found)} packs stay"
+    return f"{packs} ({as_size(sum(found))})" if found else ""
 
 
 def find(place: Place, files: Mapping[str, int], reach: Reach, clock: Clock) -> Iterator[Garbage]:
@@ -389,7 +392,7 @@ def is_conflict(name: str) -> bool:
 class GivenUp:
     """Tells which rows of records count no more: those of conflict branches that were deleted long ago."""
 
-    def __init__(self, backend: Backend, clock: Callable[[], float], grace: float) -> None:
+    def __init__(self, backend: Backend, clock: Clock, grace: float) -> None:
         """Count deletions that are older than `grace` seconds, by the clock of the store."""
         self._backend = backend
         self._clock = clock

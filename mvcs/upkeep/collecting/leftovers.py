@@ -56,11 +56,12 @@ def delete_packs(backend: Backend, paths: Iterable[str]) -> None:
     if not own:
         return
     manifests = ListedManifests(backend)
-    for commit in manifests.stamps:
-        records = ((commit, number) for number in manifests.stamps[commit])
-        named = {name for line in manifests.lines(records) for name in (*line.packs, *line.exact)}
-        own = [path for path in own if pack_name(path) not in named]
-    for path in own:
+    records = ((commit, number) for commit, numbers in manifests.stamps.items() for number in numbers)
+    names = {pack_name(path): path for path in own}
+    for line in manifests.lines(records):
+        for name in (*line.packs, *line.exact):
+            names.pop(name, None)
+    for path in names.values():
         backend.delete(path)
 
 

@@ -170,18 +170,20 @@ class _Walk:
         """
         queue = deque(starts)
         while some := list(islice(self._unseen(queue), _BATCH)):
+            newest = {commit: self.manifests.numbers(commit)[0] for commit in some}
             records = [(commit, number) for commit in some for number in self._counting(commit)]
             for (commit, number), line in zip(records, self.manifests.lines(records), strict=True):
                 left.discard(commit.hex())
                 left.difference_update(line.exact)
                 queue.extend(line.parents)
-                newest = self.manifests.numbers(commit)[0]
-                if number == newest:
+                if number == newest[commit]:
                     self._refuse_missing(commit, line.packs)
-                count = self.needed if number == newest else self.moved
-                if number == newest or self._is_young(line.stamp):
-                    count.update(line.packs)
-                    left.difference_update(line.packs)
+                    self.needed.update(line.packs)
+                elif self._is_young(line.stamp):
+                    self.moved.update(line.packs)
+                else:
+                    continue
+                left.difference_update(line.packs)
 
     def _unseen(self, queue: deque[ObjectId]) -> Iterator[ObjectId]:
         while queue:
