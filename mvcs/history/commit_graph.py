@@ -1,4 +1,4 @@
-"""Commits and their ancestors, read from manifests: the one of a commit tells of up to 32 before it."""
+"""Commits and their ancestors, read from manifests: the one of a commit tells of up to 20 before it."""
 
 import heapq
 from collections import OrderedDict, deque
@@ -15,7 +15,7 @@ from mvcs.refs import Marked, RefRecord
 from mvcs.store import MAX_ANCESTORS, Manifest, ObjectStore, WrittenCommit
 
 COPIED_BYTES = 1 << 18
-HELD = 2048  # commits in memory; a manifest tells 33 of them again for one short read
+HELD = 2048  # commits in memory; a manifest tells 21 of them again for one short read
 HELD_BYTES = 1 << 24  # of their contents
 NEAR = 64  # commits that are walked before those behind refs are
 

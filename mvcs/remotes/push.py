@@ -207,7 +207,7 @@ def _copy_history(
 
 
 def carried(placement: Placement, terms: TransferTerms) -> Placement:
-    """Return what another store is told of where the data of a commit lie."""
+    """Return the placement that another store gets."""
     dropped = placement.dropped
     return replace(placement, number=0, dropped=None if dropped is None else terms.carried(dropped))
 

@@ -100,7 +100,7 @@ class TensorErrors:
             found = [one for kind, one in self.worst.items() if (kind in _MOMENTS) == of_moments]
             if found:
                 relative, path = min(found, key=_order)
-                # Eleven bits: the footers of up to 20 later commits repeat it.
+                # Eleven bits: the manifests of up to 20 later commits repeat it.
                 yield name, ((path, float(np.float16(min(relative, _LARGEST)))),)
 
     def said(self, *, evaluated: bool) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ class PushUnderWay:
 
 
 def _carried(backend: Backend, drop: DataDrop) -> DataDrop:
-    """Return what another store is told of a drop: numbers of rules mean something in their own alone."""
+    """Return a drop as another store gets it: numbers of rules mean something in their own store alone."""
     return replace(drop, rules=None, why=dropped_why(backend, drop))
 
 

@@ -121,7 +121,7 @@ class CommitRepair:
         return Manifests(self.wanted.store.backend)  # nothing of it is remembered
 
     def _is_whole(self, commit: ObjectId, number: int) -> bool:
-        """Tell whether a record is as it was written, if need be once a flipped bit of it is turned back."""
+        """Return whether a record is intact; one with a single flipped bit is mended first."""
         try:
             return self._manifests.numbered(commit, number) is not None
         except NotFoundError:
