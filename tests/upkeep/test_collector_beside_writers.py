@@ -180,7 +180,7 @@ def test_some_orders(name):
 
 EVERY = {
     "a writer": {None, GoingError, LostError},
-    "a push that finds the packs there": {None, GoingError, LostError},
+    "a push that finds the packs there": {None, GoingError},
 }
 
 
