@@ -326,7 +326,11 @@ class Repack:
         has_data = self._has_data(revision.id)
         for parent in self._graph.parents(revision):
             line = self._graph.first_parents(parent)
-            yield from islice((one for one in line if self._has_data(one.id) == has_data), 1)
+            yield from islice((one for one in line if self._is_alike(one, has_data=has_data)), 1)
+
+    def _is_alike(self, revision: Revision, *, has_data: bool) -> bool:
+        """Tell whether a commit has data, or else at least its tree, as another one has."""
+        return self._has_data(revision.id) == has_data and bool(self.now[revision.id].packs)
 
     def _may_need(self, revision: Revision, names: Iterable[str]) -> list[str]:
         """Return which of some packs a commit may need, or what took their place: a dropped one no data."""
@@ -380,7 +384,7 @@ class Repack:
         """Return the commits of an archive that do not lie near later ones yet, or near some that move."""
         due: dict[ObjectId, Revision] = {}
         for revision in reversed(revisions):
-            if self._terms.chosen(revision.id):
+            if self._terms.chosen(revision.id) and self.now[revision.id].packs:
                 later, now = self._later(revision), self.now[revision.id]
                 packs = {name for one in later for name in self.now[one.id].packs}
                 is_near = packs.issuperset(now.others) and self._is_near_some(revision, later)
@@ -398,7 +402,7 @@ class Repack:
             if child.id in seen:
                 continue
             seen.add(child.id)
-            if self._terms.chosen(child.id) and self._has_data(child.id) == has_data:
+            if self._terms.chosen(child.id) and self._is_alike(child, has_data=has_data):
                 found.append(child)
             else:
                 queue += self._children[child.id]

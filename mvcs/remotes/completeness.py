@@ -34,13 +34,17 @@ class Completeness:
         Args:
             revision: the commit.
             packs: the packs in which it is said to lie.
-            data: whether its chunks have to be there; without them its tree and blob objects have to.
+            data: whether its chunks have to be there; without them its tree and blob objects have to, unless
+                it lies in no pack at all: then all but its manifest was given up.
 
         Raises:
             CorruptionError: an object is nowhere there, or is not what it is named for.
             NotFoundError: a pack is not there.
         """
-        found = Decodable(entry for name in packs for entry in self._of(name))
+        names = list(packs)
+        if not data and not names:
+            return set()
+        found = Decodable(entry for name in names for entry in self._of(name))
         needed = found.packs_of([revision.id, revision.commit.tree])
         tree = self.store.tree(revision.commit.tree)
         # What a tree names a thousand times is looked at once.

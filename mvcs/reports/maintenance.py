@@ -132,6 +132,7 @@ class NewestWhole(Report):
         step: its step, if it has one.
         message: the first line of its message.
         exact: whether nothing else of it is lost, such as exact values beside rounded ones.
+        tip: whether the branch stands on it.
     """
 
     branch: str
@@ -139,6 +140,7 @@ class NewestWhole(Report):
     step: int | None = None
     message: str = ""
     exact: bool = True
+    tip: bool = True
 
 
 @dataclass(frozen=True)

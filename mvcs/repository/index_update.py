@@ -20,7 +20,7 @@ from mvcs.lineage import (
 from mvcs.objects import Leaf, ObjectId, Tree, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore, notes_of
 from mvcs.restore import located_chunks, stored_share
-from mvcs.store import ObjectStore, Run
+from mvcs.store import UNREADABLE_ERRORS, ObjectStore, Run
 
 CAUGHT_UP = 256
 
@@ -127,8 +127,13 @@ class Indexing:
         return self._graph.walk(self._graph.tips(records))
 
     def _commit(self, revision: Revision, before: Tree | None = None) -> CommitRecord:
+        written = revision.written
+        sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
         self._store.catalog.attach_commit(revision.id)
-        tree = self._store.tree(revision.commit.tree)
+        try:
+            tree = self._store.tree(revision.commit.tree)
+        except UNREADABLE_ERRORS:  # the commits behind one that lost its tree are listed all the same
+            return CommitRecord(revision.id, revision.commit, *sizes, ())
         old = before if before is not None and tree.is_like(before) else None
         kept = frozenset[int]() if old is None else self._kept(tree, revision, old)
         told = [index for index in range(len(tree.leaves)) if index not in kept]
@@ -144,8 +149,6 @@ class Indexing:
             )
             for (path, role), leaf in zip(names, leaves, strict=True)
         )
-        written = revision.written
-        sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
         return CommitRecord(revision.id, revision.commit, *sizes, tensors, kept)
 
     def _kept(self, tree: Tree, revision: Revision, before: Tree) -> frozenset[int]:

@@ -288,8 +288,9 @@ def open_reading(
         CorruptionError: something on the way is damaged.
     """
     store.catalog.attach_commit(revision.id)
-    tree = store.tree(revision.commit.tree)
     # Whoever reads data that were dropped on purpose hears when, and what is there instead.
+    store.catalog.explains = functools.partial(explained, store, revision, None, branches)
+    tree = store.tree(revision.commit.tree)
     store.catalog.explains = functools.partial(explained, store, revision, tree, branches)
     wanted = exact and any(leaf.original is not None for leaf in tree.leaves)
     if wanted:

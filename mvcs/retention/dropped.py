@@ -10,7 +10,7 @@ from mvcs.refs import RefStore
 from mvcs.retention.facts import Source, survey
 from mvcs.retention.plan import commit_names, named, nearest_there
 from mvcs.retention.rules import Layer, rules_row, time_text
-from mvcs.store import Backend, DataDrop, ObjectStore
+from mvcs.store import Backend, DataDrop, ObjectStore, Placement
 
 
 class DroppedDataError(NotFoundError):
@@ -18,23 +18,23 @@ class DroppedDataError(NotFoundError):
 
 
 def explained(
-    store: ObjectStore, revision: Revision, tree: Tree, first: Sequence[str], missing: ObjectId
+    store: ObjectStore, revision: Revision, tree: Tree | None, first: Sequence[str], missing: ObjectId
 ) -> DroppedDataError | None:
     """Return the error for data of a commit that are nowhere; None where they were not dropped on purpose.
 
     Args:
         store: where they were.
         revision: the commit.
-        tree: what it holds.
+        tree: what it holds; None where that is what is read.
         first: branches that name commits rather than others.
         missing: the object that is nowhere.
     """
-    if missing in {revision.id, revision.commit.tree, *dict(tree.blobs())}:
-        return None  # these are no data
-    drop = None
+    placement = Placement()
     with suppress(MvcsError):
-        drop = store.manifests.placement(revision.id).dropped
-    if drop is None:
+        placement = store.manifests.placement(revision.id)
+    rest = {revision.id, revision.commit.tree, *dict(tree.blobs() if tree else ())}
+    drop = placement.dropped
+    if drop is None or (placement.packs and missing in rest):  # where packs are left, they hold the rest
         return None
     name, hint = short_id(revision.id), "a new clone of a remote that has them brings them"
     with suppress(MvcsError):  # what is damaged beside it is told by fsck

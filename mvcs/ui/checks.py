@@ -58,7 +58,8 @@ def _newest(one: "NewestWhole") -> str:
     step = "" if one.step is None else f" step {one.step}"
     message = f" '{printable(one.message)}'" if one.message else ""
     rounded = "" if one.exact else ", its values alone: exact ones are lost"
-    return f"newest of branch {branch} that restores: {one.commit[:12]}{step}{message}{rounded}"
+    back = "" if one.tip else f"; 'mvcs reset --hard --force {one.commit[:12]}' moves the branch there"
+    return f"newest of branch {branch} that restores: {one.commit[:12]}{step}{message}{rounded}{back}"
 
 
 def _mended(one: "Mended", *, executed: bool) -> str:

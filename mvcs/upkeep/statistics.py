@@ -265,6 +265,8 @@ class CommitSizes:
             NotFoundError: that is nowhere, too.
             CorruptionError: it is damaged.
         """
+        if not placement.packs:
+            return self._manifest(revision)
         self._attach(revision, placement)
         tree = self.store.tree(revision.commit.tree)
         # Where refs lead to its data all the same, they count as what they are.

@@ -1,4 +1,4 @@
-"""`mvcs status` where HEAD's commit is damaged: recovering begins with it."""
+"""`mvcs status` and ways out where HEAD's commit is damaged: recovering begins with it."""
 
 import pytest
 
@@ -60,3 +60,20 @@ def test_a_commit_whose_tree_is_damaged(two):
     assert "Not under version control" not in told
     assert "to compare" not in told
     two("ls-files", "-m", code=5)
+
+
+@pytest.mark.parametrize("verb", ["checkout", "reset --hard", "switch -c other"])
+def test_leaving_a_lost_tip_needs_force_and_says_so(two, verb):
+    tip_pack(two)[0].unlink()
+    assert "with --force the files here are overwritten" in two(*verb.split(), "HEAD~1", code=5).err
+    two(*verb.split(), "HEAD~1", "--force")
+    assert two("status", "--json").json["head"]["id"] == two.ids[0]
+
+
+def test_repair_names_the_command_that_leaves_a_lost_tip(two):
+    tip_pack(two)[0].unlink()
+    found = two("repair", code=5).out
+    assert f"that restores: {two.ids[0][:12]} '0'; 'mvcs reset --hard --force {two.ids[0][:12]}'" in found
+    two("reset", "--hard", "--force", two.ids[0][:12])
+    assert two("gc").out.startswith("would delete")
+    two("fsck")

@@ -107,7 +107,7 @@ def test_many_files_that_go_for_one_reason_are_one_line(console):
             repo.commit({"w": np.full(50, number)}, step=number)
         repo.set_retention(last=1, force=True)
         repo.apply_retention(force=True)
-    assert "until 24 hours after what they held was moved or dropped" in console("gc").out
+    assert "for 24 hours after data were moved or dropped" in console("gc").out
     said = console("gc", "--wait", "0d").out.splitlines()
     assert sum(line.startswith("waits ") for line in said) == 1
     assert "(-v lists them)" in said[0]

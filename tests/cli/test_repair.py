@@ -65,8 +65,9 @@ def test_it_names_what_restores(console):
     whole = pack.read_bytes()
     pack.write_bytes(whole[:600] + bytes(512) + whole[1112:])
     found = console("repair", "--dry-run", code=CORRUPTION).out
-    for branch in ("main", "old"):
-        assert f"newest of branch {branch} that restores: {good.short} step 7 'good'" in found
+    back = f"; 'mvcs reset --hard --force {good.short}' moves the branch there"
+    for branch, way in (("main", back), ("old", "")):
+        assert f"newest of branch {branch} that restores: {good.short} step 7 'good'{way}\n" in found
     assert "'mvcs repair --dry-run -v' lists all" in found
     assert f"restores whole: {good.short}" in console("repair", "--dry-run", "-v", code=CORRUPTION).out
     answer = console("repair", "--dry-run", "--json", code=CORRUPTION).json

@@ -73,7 +73,7 @@ def _check_commits(tally: Tally, folder: Path, acknowledged: list[str], number: 
 
 
 def _count_leftovers(tally: Tally, repo: Repository, store: Path, when: str) -> None:
-    """A commit that died between its manifest and its branch stays until it is collected; no other file does."""
+    """A commit that died between its manifest and its branch stays until gc; nothing else does."""
     left = [path.name for path in (store / "tmp").glob("*") if path.is_file()]
     tally.check(not left, f"{when}: {len(left)} temporary files stayed")
     unnamed = [note for note in repo.fsck().notes if "to no commit" in note]

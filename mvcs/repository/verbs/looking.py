@@ -119,7 +119,7 @@ class Looking(Verbs):
         return FileHistory(self._session, names_of(self._session, files))
 
     def knows_file(self, path: str) -> bool:
-        """Tell whether something of that name is in the folder, or in HEAD's commit."""
+        """Tell whether something of that name is in the folder, or in HEAD's commit if that can be read."""
         from mvcs.repository.worktree.file_index import names_of
 
         if not path:
@@ -129,9 +129,9 @@ class Looking(Verbs):
         try:
             (name,) = names_of(self._session, [path])
             head = self._session.head()
-        except (UsageError, *UNREADABLE_ERRORS):
+            return head is not None and self._has(head, name)
+        except (UsageError, *UNREADABLE_ERRORS):  # who leaves a damaged commit names another one
             return False
-        return head is not None and self._has(head, name)
 
     def _has(self, revision: "Revision", name: str) -> bool:
         """Tell whether a commit has a file or folder, or a part of a state, of a name."""

@@ -359,7 +359,9 @@ class Maintaining(Verbs):
         told = SampleReport(len(due.paths), read, due.done, as_utc(due.begun * 1_000_000), since)
         return self._with_earlier(replace(report, sample=told))
 
-    def repair(self, *, source: str | None = None, execute: bool = True) -> RepairReport:
+    def repair(
+        self, *, source: str | None = None, execute: bool = True, give_up: bool = False
+    ) -> RepairReport:
         """Make good what checks found damaged, or what a check finds now where none found anything.
 
         What a remote has is copied from there, and compared with the hash that names it before it takes the
@@ -368,6 +370,9 @@ class Maintaining(Verbs):
         Args:
             source: the remote to copy from; by default all of them, those that cannot be reached left out.
             execute: mend; otherwise nothing is changed, and the report says what would become of it.
+            give_up: record of commits of which something stays lost that their data, or their exact layers,
+                were given up. Their history stays, and `gc`, `compact`, `push` and `clone` go on without
+                them.
 
         Raises:
             ConflictError: the remote holds another project.
@@ -385,7 +390,9 @@ class Maintaining(Verbs):
         notes: list[str] = []
         sources = [self._source(source)] if source is not None else list(self._sources(notes))
         allow = partial(session.allowance.check_pack, folder=clone.local)
-        repair = Repair(session.place, clone, sources, session.author, session.progress, allow, notes)
+        repair = Repair(
+            session.place, clone, sources, session.author, session.progress, allow, give_up, notes
+        )
         report = repair.run(execute=execute)
         lineage = session.indexing.mend() if execute else None
         return report if lineage is None else replace(report, notes=[*report.notes, lineage])

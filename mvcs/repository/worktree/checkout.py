@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint import Stamp, file_kind
-from mvcs.errors import ConflictError, StorageError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, StorageError, UsageError
 from mvcs.history import Revision
 from mvcs.local import Exports, Journal
 from mvcs.local_files import real_path
@@ -213,10 +213,15 @@ def commit_before(session: Session, *, forced: bool) -> Reading | None:
         if stopped is not None:
             head = session.graph.load(stopped.before) if stopped.before else None
         return None if head is None else open_reading(session.reader(), head, session.progress)
-    except UNREADABLE_ERRORS:
-        if not forced:
+    except UNREADABLE_ERRORS as error:
+        if forced:
+            return None
+        if not isinstance(error, CorruptionError):
             raise
-        return None
+        raise CorruptionError(
+            f"which files HEAD has cannot be read, so nobody can tell what changed here: {error.message}",
+            hint="'mvcs repair' mends that or says what is lost; with --force the files here are overwritten",
+        ) from error
 
 
 def _refuse_edited(before: dict[str, Stamp], now: dict[str, Stamp]) -> None:

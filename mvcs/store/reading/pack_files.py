@@ -1,6 +1,6 @@
 """Packs as files of a store: their paths, their footers, and parts of them."""
 
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, LostError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.store.backend import Backend
 from mvcs.store.backend.odd_files import odd_is_damage
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
@@ -50,7 +50,8 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
             end = backend.read(path, -wanted)
         return tail.footer(end[-wanted:-TRAILER_BYTES], name)
     except NotFoundError as error:
-        raise NotFoundError(
+        kind = NotFoundError if exact else LostError  # a rule may have deleted an exact layer
+        raise kind(
             error.message, hint=f"{how_to_get_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
         ) from error
     except CorruptionError as error:

@@ -380,9 +380,9 @@ class Fsck:
             elif size is not None:
                 self.notes.append(f"'{path}' ({as_size(size)}) {_whose(revision)}")
         if before:
-            packs = "1 pack" if len(before) == 1 else f"{len(before)} packs"
+            packs = "1 pack is" if len(before) == 1 else f"{len(before)} packs are"
             self.notes.append(
-                f"{packs} ({as_size(sum(before))}) of commits rewritten are left: "
+                f"{packs} left of commits that were stored again ({as_size(sum(before))}): "
                 "'mvcs gc' deletes what nothing needs"
             )
 

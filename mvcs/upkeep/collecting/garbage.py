@@ -291,7 +291,7 @@ def named(path: str) -> str | None:
 def _of_moved(reach: Reach, sizes: Mapping[str, int], wait: float) -> Iterator[str]:
     """Say what stays for those who read a manifest before data were moved."""
     if stay := _stay(sizes, reach.moved):
-        yield f"{stay} until {wait / 3600:g} hours after what they held was moved or dropped"
+        yield f"{stay} for {wait / 3600:g} hours after data were moved or dropped"
 
 
 def _of_past(reach: Reach, sizes: Mapping[str, int], *, is_here: bool) -> Iterator[str]:

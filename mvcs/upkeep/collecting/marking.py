@@ -213,7 +213,7 @@ class _Walk:
                 raise LostError(
                     f"commit {short_id(commit)} needs pack {name[:12]}, which is missing, "
                     "so nothing is deleted",
-                    hint="'mvcs repair' brings back what it held, if a remote or another pack has it",
+                    hint="'mvcs repair' brings back what it held, or says which commit to go back to",
                 )
 
 

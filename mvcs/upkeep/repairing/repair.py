@@ -7,7 +7,7 @@ kept aside. So a repair can be stopped anywhere, run again, and run beside write
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.errors import MvcsError
 from mvcs.history import Graph, GraphNeeds, Revision
@@ -26,9 +26,9 @@ from mvcs.objects import (
     short_id,
 )
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.refs import HEADS, RefRecord, RefStore, now_microseconds
 from mvcs.reports import FsckReport, Loss, Mended, NewestWhole, RepairReport
-from mvcs.retention import DropLog
+from mvcs.retention import Drop, DropLog
 from mvcs.store import (
     EXACT_FOLDER,
     UNREADABLE_ERRORS,
@@ -62,6 +62,7 @@ class Repair:
         author: who repairs.
         progress: is told the work.
         allow: is told what packs of other names unpack to, and raises where that is too much.
+        give_up: record of commits of which something stays lost that their data are given up.
         notes: what is worth knowing.
     """
 
@@ -71,6 +72,7 @@ class Repair:
     author: str
     progress: Progress
     allow: Callable[[int], None] = lambda _: None
+    give_up: bool = False
     notes: list[str] = field(default_factory=list)
     _doubted: set[str] = field(default_factory=set)
 
@@ -100,8 +102,17 @@ class Repair:
             drops.run()
             rules = RuleRepair(backend, aside, self.author, self.notes.append)
             rules.run()
-            mended = [*packs.mended, *packs.commits.mended, *refs.mended, *drops.mended, *rules.mended]
-            return self._told(backend, mended, lost, aside)
+
+            def told() -> RepairReport:
+                mended = [*packs.mended, *packs.commits.mended, *refs.mended, *drops.mended, *rules.mended]
+                return self._told(backend, mended, lost - packs.commits.needless, aside)
+
+            report = told()
+            if not (self.give_up and report.losses):
+                return report
+            _give_up(packs.commits, report.losses)
+            was = report
+            return replace(told(), losses=was.losses, commits=was.commits, whole=was.whole, newest=was.newest)
 
     def _packs(self, store: ObjectStore, aside: SetAside | None) -> PackRepair:
         wanted, note = self._wanted(store), self.notes.append
@@ -201,6 +212,19 @@ class Repair:
         with contextlib.suppress(MvcsError):  # it was told what is wrong with them
             given_up = {name for drop in DropLog(store.backend).survey()[0] for name in drop.packs}
         return list(Losses(store, given_up, unrestorable).of(revisions))
+
+
+def _give_up(commits: CommitRepair, losses: Sequence[Loss]) -> None:
+    """Record what was lost, so that collecting, moving and sending all else goes on."""
+    every = {ObjectId(bytes.fromhex(loss.commit)) for loss in losses}
+    values = {ObjectId(bytes.fromhex(loss.commit)) for loss in losses if loss.layer == VALUE}
+    bounded = [one for one in commits.wanted.revisions() if one.id in every and one.written.exact_packs]
+    if bounded:  # an exact layer is near its values, and goes with them
+        time = now_microseconds()
+        drops = tuple(Drop(one.id, one.written.exact_packs, time) for one in bounded)
+        DropLog(commits.wanted.store.backend).append(drops)
+    layers = {PackKey(name, exact=True) for one in bounded for name in one.written.exact_packs}
+    commits.give_up(values, layers)
 
 
 def _key(path: str) -> PackKey | None:
@@ -339,18 +363,19 @@ class Restorable:
                 yield self._newest(graph, name, _targets(refs, name))
 
     def _newest(self, graph: Graph, name: str, targets: Iterable[ObjectId]) -> NewestWhole:
-        for target in targets:
+        for back, target in enumerate(targets):
             with suppress(MvcsError):
                 for revision in graph.walk([graph.load(target)]):
                     if revision.id in self._with_values:
-                        return self._told(name, revision)
+                        return self._told(name, revision, is_tip=not back and revision.id == target)
                 return NewestWhole(name)
         return NewestWhole(name)
 
-    def _told(self, name: str, revision: Revision) -> NewestWhole:
+    def _told(self, name: str, revision: Revision, *, is_tip: bool) -> NewestWhole:
         identifier, commit = revision.id.hex(), revision.commit
         exact = identifier in set(self.whole)
-        return NewestWhole(name, identifier, commit.step, commit.message.partition("\n")[0], exact)
+        message = commit.message.partition("\n")[0]
+        return NewestWhole(name, identifier, commit.step, message, exact, is_tip)
 
 
 def _targets(refs: RefStore, name: str) -> Iterator[ObjectId]:

@@ -1,6 +1,6 @@
 """Manifests that are damaged or lost are made again, and what commits lack is brought from any copy of it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,6 +52,9 @@ from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPac
 IN_OTHERS = "taken out: what commits needed of it lies in other packs"
 MADE_AGAIN = "it was made again"
 MOVED = "it names other packs that hold the same"
+LOST = "it says that its data are lost and given up"
+LOST_FOR_GOOD = "they were lost, and 'mvcs repair --give-up' recorded that"
+DAMAGED = "taken out: what only it held is given up"
 GIVEN_UP = "a record that was damaged may have said so"
 _LIMITS = RestoreLimits(max_depth=1 << 10, max_cost=1e15)
 _MOST = 1 << 24
@@ -271,11 +274,31 @@ class CommitRepair:
             return True
         return not self._lost.isdisjoint(placement.packs)
 
-    def _mend(self, revisions: Iterable[Revision]) -> None:
+    def give_up(self, commits: Collection[ObjectId], layers: Collection[PackKey]) -> None:
+        """Record that data of commits are lost, so that nothing waits for them; their manifests stay.
+
+        Args:
+            commits: the commits, beside those that could not be mended.
+            layers: packs of exact layers, of which the same is on record.
+        """
+        damaged = {*map(PackKey, self._lost), *layers}
+        # What is stored near something lost is of no use: a pack with it stays for the collector.
+        self._lost |= {place[0] for place in self._target().catalog.damaged}
+        lost = {*commits, *self._hopeless}
+        due = [one for one in self.wanted.revisions() if one.id in lost or self._needs_lost(one)]
+        self._mend(due[::-1], DataDrop(now_microseconds(), why=LOST_FOR_GOOD))
+        self._take_out(damaged - self.wanted.names() | {*layers}, DAMAGED)
+
+    def _needs_lost(self, revision: Revision) -> bool:
+        with suppress(MvcsError):
+            return not self._lost.isdisjoint(self._manifests.placement(revision.id).packs)
+        return False
+
+    def _mend(self, revisions: Iterable[Revision], drop: DataDrop | None = None) -> None:
         target, union = self._target(), self._union()
         for revision in revisions:
             try:
-                self._mend_one(revision, target, union)
+                self._mend_one(revision, target, union, drop)
             except MvcsError as error:
                 self._hopeless.add(revision.id)
                 self.note(f"commit {short_id(revision.id)} was not mended: {error.message}")
@@ -311,25 +334,28 @@ class CommitRepair:
                     salvage(union, name, exact=False)
         return union
 
-    def _mend_one(self, revision: Revision, target: ObjectStore, union: ObjectStore) -> None:
+    def _mend_one(
+        self, revision: Revision, target: ObjectStore, union: ObjectStore, drop: DataDrop | None
+    ) -> None:
+        """Bring what a commit lacks; where that is nowhere, give its data up if `drop` says so."""
         manifests = self._manifests
         read = manifests.placement(revision.id)
         with suppress(MvcsError):  # what lies elsewhere is looked for there first
             union.catalog.attach_all(name for name in self._packs_elsewhere(revision.id))
-        needs = _needs(union, revision, data=read.dropped is None)
-        missing = [identifier for identifier in needs if target.catalog.find(identifier) is None]
         dropped = read.dropped
         try:
-            for identifier in missing:
-                union.read(needs[identifier], identifier)
+            needs, missing = _readable(revision, target, union, data=dropped is None)
         except UNREADABLE_ERRORS:
-            dropped = dropped or self._dropped_elsewhere(revision.id)
-            if dropped is None or read.dropped is not None:
-                raise
-            needs = _needs(union, revision, data=False)
-            missing = [identifier for identifier in needs if target.catalog.find(identifier) is None]
-            for identifier in missing:
-                union.read(needs[identifier], identifier)
+            dropped = dropped or self._dropped_elsewhere(revision.id) or drop
+            try:
+                if dropped is None or read.dropped is not None:
+                    raise
+                needs, missing = _readable(revision, target, union, data=False)
+            except UNREADABLE_ERRORS:
+                if drop is None:
+                    raise
+                self._move(Moved(revision.id, Placement(dropped=dropped), read), {})
+                return
         links = [union.catalog.locate(identifier) for identifier in missing]
         self.allow(sum(link.length for link in links))
         kept = [name for name in read.own if name not in self._lost and target.catalog.known(name)]
@@ -348,22 +374,24 @@ class CommitRepair:
         there = all(target.catalog.known(name) for name in read.packs)
         if there and dropped == read.dropped and set(placement.packs) <= set(read.packs):
             return  # elsewhere it would lie no better
-        placement = replace(placement, dropped=dropped)
-        move = [Moved(revision.id, placement, read)]
-        moved = self.wanted.refs.duties.move(manifests, move, self.author)
-        if not moved:
-            raise ConflictError("another writer moved it meanwhile")
-        self._tell(rewriter.packs, {link.pack for link in links}, moved[0])
-
-    def _tell(self, packs: Sequence[str], homes: Collection[str], moved: Moved) -> None:
-        backend = self.wanted.store.backend
+        homes = {link.pack for link in links}
         names = [one.name for one in self.sources if any(one.backend.size(pack_path(name)) for name in homes)]
         how = (
             f"copied from {' and '.join(names)}, out of other packs" if names else "stored again from others"
         )
-        paths = {pack_path(name): how for name in packs}
-        paths[manifest_path(moved.commit, moved.now.number)] = MOVED
-        self.mended += (Mended(path, said, backend.size(path) or 0) for path, said in paths.items())
+        said = {pack_path(name): how for name in rewriter.packs}
+        self._move(Moved(revision.id, replace(placement, dropped=dropped), read), said)
+
+    def _move(self, move: Moved, said: Mapping[str, str]) -> None:
+        """Record where a commit lies now, and say what was written for that."""
+        backend = self.wanted.store.backend
+        moved = self.wanted.refs.duties.move(self._manifests, [move], self.author)
+        if not moved:
+            raise ConflictError("another writer moved it meanwhile")
+        was_given_up = move.now.dropped is not None and move.read.dropped is None
+        path = manifest_path(move.commit, moved[0].now.number)
+        paths = {**said, path: LOST if was_given_up else MOVED}
+        self.mended += (Mended(path, how, backend.size(path) or 0) for path, how in paths.items())
 
     def _packs_elsewhere(self, commit: ObjectId) -> Iterator[str]:
         for source in self.sources:
@@ -379,7 +407,7 @@ class CommitRepair:
                     return replace(drop, rules=None, why=dropped_why(source.backend, drop))
         return None
 
-    def _take_out(self, lost: Collection[PackKey]) -> None:
+    def _take_out(self, lost: Collection[PackKey], how: str = IN_OTHERS) -> None:
         """Take out damaged packs that hide what lies in others; those that are gone are gone for good."""
         backend = self.wanted.store.backend
         for key in sorted(lost):
@@ -389,7 +417,7 @@ class CommitRepair:
                 if self.aside is not None:
                     self.aside.keep(key.path)
                 backend.delete(key.path)
-                self.mended.append(Mended(key.path, IN_OTHERS, 0))
+                self.mended.append(Mended(key.path, how, 0))
 
     def _is_mute(self, key: PackKey) -> bool:
         """Tell whether a pack lies there whose footer is damaged."""
@@ -398,6 +426,22 @@ class CommitRepair:
         except MvcsError as error:
             return isinstance(error, CorruptionError) and not isinstance(error, NotFoundError)
         return False
+
+
+def _readable(
+    revision: Revision, target: ObjectStore, union: ObjectStore, *, data: bool
+) -> tuple[dict[ObjectId, Kind], list[ObjectId]]:
+    """Return what a commit needs, and which of that `target` lacks; all of these can be read from `union`.
+
+    Raises:
+        NotFoundError: something is nowhere.
+        CorruptionError: or damaged.
+    """
+    needs = _needs(union, revision, data=data)
+    missing = [identifier for identifier in needs if target.catalog.find(identifier) is None]
+    for identifier in missing:
+        union.read(needs[identifier], identifier)
+    return needs, missing
 
 
 def _needs(store: ObjectStore, revision: Revision, *, data: bool = True) -> dict[ObjectId, Kind]:
