@@ -52,6 +52,7 @@ _TIME_LIMIT = 1 << 62
 _ID_BYTES = 32
 _SOME = 256  # records read at a time
 _HELD = 16  # manifests in memory: who walks holds the commits
+_MOST_HELD = 1 << 20  # bytes of one
 _READERS = 8
 REPAIR_HINT = "'mvcs repair' makes it again from the commit's packs, or from a remote that has it"
 
@@ -296,7 +297,8 @@ class Manifests:
                 found = Manifest.decode(data, commit)
             except CorruptionError as error:
                 raise _damaged(path, error) from error
-            self._hold(found)
+            if len(data) <= _MOST_HELD:
+                self._hold(found)
         return found
 
     def placement(self, commit: ObjectId) -> Placement:
@@ -466,17 +468,23 @@ class KnownManifests:
 
 
 class ListedManifests:
-    """All manifests of a store, as one listing shows them; what is not known of them is read once."""
+    """All manifests of a store, as one listing shows them; what is not known of them is read once.
+
+    Attributes:
+        stamps: when each record was written, by commits and numbers; NaN where nobody knows.
+        sizes: bytes of records, by their paths.
+    """
 
     def __init__(self, backend: Backend, known: KnownManifests | None = None) -> None:
         """List the manifests of `backend`; what is read is added to `known`."""
         self._backend, self._manifests = backend, Manifests(backend)
         self._known = KnownManifests() if known is None else known
         self.stamps: dict[ObjectId, dict[int, float]] = defaultdict(dict)
-        for path, stamp in backend.stamps(MANIFEST_FOLDER).items():
+        self.sizes: dict[str, int] = {}
+        for path, (size, stamp) in backend.stamps(MANIFEST_FOLDER).items():
             at = parse_path(path)
             if at is not None:
-                self.stamps[at[0]][at[1]] = stamp
+                self.stamps[at[0]][at[1]], self.sizes[path] = stamp, size
 
     def numbers(self, commit: ObjectId) -> list[int]:
         """Return the numbers of the records of a commit, newest first.

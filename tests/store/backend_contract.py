@@ -177,26 +177,27 @@ class BackendContract:
         # A local folder has a place for temporary files, which is no file.
         assert [name for name in backend.children("") if name != "tmp"] == ["a.b", "ab", "ab%2Fc", "abc", "b"]
 
-    def test_stamps_are_the_times_of_all_files_below_a_folder(self, backend: Backend) -> None:
+    def test_stamps_are_the_sizes_and_times_of_all_files_below_a_folder(self, backend: Backend) -> None:
         names = ["ab/1", "ab/c/2"]
         for name in [*names, "abc/3"]:
             backend.put(name, b".")
         stamps = backend.stamps("ab")
         assert list(stamps) == names
-        for name, stamp in stamps.items():
+        for name, (size, stamp) in stamps.items():
             told = backend.modified(name)
+            assert size == backend.size(name)
             assert isnan(stamp) if told is None else abs(stamp - told) < 1
         assert backend.stamps("no/such/folder") == {}
 
     def test_a_file_that_is_written_again_has_another_stamp(self, backend: Backend) -> None:
         """As far as the store tells times at all, and its clock went on."""
         backend.create("ab/1", b"one")
-        before = backend.stamps("ab")["ab/1"]
+        before = backend.stamps("ab")["ab/1"][1]
         backend.delete("ab/1")
         while store_time(backend) == before:
             pass
         backend.create("ab/1", b"two")
-        assert backend.stamps("ab")["ab/1"] != before
+        assert backend.stamps("ab")["ab/1"][1] != before
 
     def test_the_newest_record_is_the_first_number(self, backend: Backend) -> None:
         for name in ("99999999", "99999997", "99999998", "note"):

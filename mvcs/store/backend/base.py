@@ -122,13 +122,13 @@ class Backend(ABC):
         found = ((name, self.size(name)) for name in self.list(folder))
         return {name: size for name, size in found if size is not None}
 
-    def stamps(self, folder: str) -> dict[str, float]:
-        """Return when every file below `folder` was written, by its full name, as `modified` tells.
+    def stamps(self, folder: str) -> dict[str, tuple[int, float]]:
+        """Return the bytes of every file below `folder`, and when it was written, by its full name.
 
-        It costs a listing where that tells; a file whose time is not known has no number (NaN).
+        It costs a listing where that tells; a file whose time is not known has no number (NaN) for it.
         """
-        found = ((name, self.modified(name)) for name in self.list(folder))
-        return {name: float("nan") if time is None else time for name, time in found}
+        found = ((name, size, self.modified(name)) for name, size in self.sizes(folder).items())
+        return {name: (size, float("nan") if time is None else time) for name, size, time in found}
 
     @abstractmethod
     def children(self, folder: str) -> Names:

@@ -113,11 +113,12 @@ class FsspecBackend(Backend):
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Backend.sizes`."""
-        return {name: int(info.get("size") or 0) for name, info in self._found(folder).items()}
+        return {name: size for name, (size, _) in self.stamps(folder).items()}
 
-    def stamps(self, folder: str) -> dict[str, float]:
+    def stamps(self, folder: str) -> dict[str, tuple[int, float]]:
         """See `Backend.stamps`."""
-        return {name: _stamp(info) for name, info in self._found(folder).items()}
+        found = self._found(folder).items()
+        return {name: (int(info.get("size") or 0), _stamp(info)) for name, info in found}
 
     def _found(self, folder: str) -> dict[str, dict[str, Any]]:
         """Return what a listing says of every file below a folder, by name."""

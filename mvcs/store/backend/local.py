@@ -128,20 +128,16 @@ class LocalBackend(Backend):
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Backend.sizes`."""
-        found = {}
-        with _translated("list", self.root / folder):
-            for path in self._walk(folder):
-                with contextlib.suppress(FileNotFoundError):  # it went while we looked
-                    found[self._named(path)] = path.stat().st_size
-        return dict(sorted(found.items()))
+        return {name: size for name, (size, _) in self.stamps(folder).items()}
 
-    def stamps(self, folder: str) -> dict[str, float]:
+    def stamps(self, folder: str) -> dict[str, tuple[int, float]]:
         """See `Backend.stamps`."""
         found = {}
         with _translated("list", self.root / folder):
             for path in self._walk(folder):
                 with contextlib.suppress(FileNotFoundError):  # it went while we looked
-                    found[self._named(path)] = path.stat().st_mtime
+                    told = path.stat()
+                    found[self._named(path)] = told.st_size, told.st_mtime
         return dict(sorted(found.items()))
 
     def _walk(self, folder: str) -> Iterator[pathlib.Path]:

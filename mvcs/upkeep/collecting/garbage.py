@@ -21,7 +21,6 @@ from mvcs.refs import CONFLICT, HEADS, RefChange, RefRecord, RefStore, now_micro
 from mvcs.reports import Report, as_size
 from mvcs.store import (
     EXACT_FOLDER,
-    MANIFEST_FOLDER,
     TEMPORARY_FOLDER,
     VALUE_FOLDER,
     Backend,
@@ -171,10 +170,12 @@ class _Collection:
         branches = list(served)
         if self._execute:
             branches = delete_contained(self._place, served, self._collector.author)
-        files = _files(self._backend)
+        sizes = [self._backend.sizes(folder) for folder in (VALUE_FOLDER, EXACT_FOLDER)]
+        there, exact = ({name for path in some if (name := named(path))} for some in sizes)
         live = self._collector.live
         head = held(self._place, self._grace)
-        reach = self._survey({name for path in files if (name := named(path))} | live, head)
+        reach = self._survey(there | exact | live, head, there)
+        files = {path: size for some in (*sizes, reach.records) for path, size in some.items() if named(path)}
         found = sorted(find(self._place, files, reach, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         report.notes.extend(_of_past(reach, files, is_here=self._place.local is not None))
@@ -186,11 +187,11 @@ class _Collection:
                     HeadLog(self._place.local).begin(now_microseconds())
         return report
 
-    def _survey(self, names: Collection[str], head: Held) -> Reach:
+    def _survey(self, names: Collection[str], head: Held, there: Collection[str] | None = None) -> Reach:
         def since() -> float:
             return self._clock() - self._collector.wait
 
-        return survey(self._backend, names, head, self._given_up, self._known, since)
+        return survey(self._backend, names, head, self._given_up, self._known, since, there)
 
     def _planned(self, found: list[Garbage], reach: Reach, branches: list[str]) -> GcReport:
         going, condemned, waiting = list[Garbage](), list[Garbage](), list[Garbage]()
@@ -272,12 +273,6 @@ class _Collection:
             for number, error in self._collector.log.unread.items()
         )
         return notes
-
-
-def _files(backend: Backend) -> dict[str, int]:
-    """Return the sizes of all packs and manifests by path."""
-    folders = (VALUE_FOLDER, EXACT_FOLDER, MANIFEST_FOLDER)
-    return {path: size for each in folders for path, size in backend.sizes(each).items() if named(path)}
 
 
 def named(path: str) -> str | None:

@@ -8,7 +8,7 @@ import pathlib
 import zlib
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -89,6 +89,7 @@ class Reach:
         unread: why such a commit cannot be read.
         past: those that stay for no branch, tag, pin or HEAD of now.
         superseded: paths of records of manifests behind which newer ones are.
+        records: bytes of all records of manifests, by their paths.
         moved: names of packs that only such records name as are younger than the wait.
     """
 
@@ -98,6 +99,7 @@ class Reach:
     past: frozenset[str] = frozenset()
     superseded: frozenset[str] = frozenset()
     moved: frozenset[str] = frozenset()
+    records: Mapping[str, int] = field(default_factory=dict)
 
 
 def survey(
@@ -107,6 +109,7 @@ def survey(
     given_up: GivenUp | None = None,
     known: KnownHistory | None = None,
     since: Callable[[], float] | None = None,
+    there: Collection[str] | None = None,
 ) -> Reach:
     """Tell which packs no commit needs, for either layer, and which commits nothing leads to.
 
@@ -122,6 +125,7 @@ def survey(
         known: what need not be read again; what is read is added.
         since: gives from when on records of manifests count beside the newest, in seconds by the store's
             clock, and is called where there are such; None for all of them.
+        there: names of all packs of value layers, as listed before; then all commits are asked about.
 
     Raises:
         MvcsError: something is damaged or missing that a branch, a tag, a pin or HEAD leads to now, so that
@@ -132,30 +136,39 @@ def survey(
     left = set(names)
     head = head or Held()
     known = KnownHistory() if known is None else known
+    # What comes while we look has a ref behind its manifest, and its manifest behind its packs.
+    walk = _Walk(backend, known, since, there)
+    if there is not None:
+        left.update(commit.hex() for commit in walk.manifests.stamps)
     named = Named.of(RefStore(backend, known=known.records), given_up)
     doubts = [*named.doubts, *filter(None, [head.doubt])]
-    walk = _Walk(backend, known, since)
     now = [*_targets(named.newest), *pinned(backend), *filter(None, [head.commit])]
     walk.strike(left, now)
     after = frozenset(left)
     try:
-        there = walk.manifests.stamps
-        past = [*_targets(named.older), *(list(there) if doubts else ())]
-        walk.strike(left, [*past, *(one for one in head.past if one in there)])
+        stored = walk.manifests.stamps
+        past = [*_targets(named.older), *(list(stored) if doubts else ())]
+        walk.strike(left, [*past, *(one for one in head.past if one in stored)])
     except (CorruptionError, NotFoundError) as error:
         return Reach(set(), doubts, error)
-    moved = frozenset(walk.moved - walk.needed)
-    return Reach(left, doubts, past=after - left - moved, superseded=frozenset(walk.superseded), moved=moved)
+    moved, superseded = frozenset(walk.moved - walk.needed), frozenset(walk.superseded)
+    return Reach(left, doubts, None, after - left - moved, superseded, moved, walk.manifests.sizes)
 
 
 class _Walk:
     """A walk over commits that meets each once."""
 
-    def __init__(self, backend: Backend, known: KnownHistory, since: Callable[[], float] | None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        known: KnownHistory,
+        since: Callable[[], float] | None,
+        there: Collection[str] | None,
+    ) -> None:
         self._backend = backend
         self._since = since
         self._seen: set[ObjectId] = set()
-        self._there: set[str] | None = None
+        self._there = there
         self.superseded: set[str] = set()
         self.moved: set[str] = set()
         self.needed: set[str] = set()
@@ -213,7 +226,7 @@ class _Walk:
                 raise LostError(
                     f"commit {short_id(commit)} needs pack {name[:12]}, which is missing, "
                     "so nothing is deleted",
-                    hint="'mvcs repair' brings back what it held, or says which commit to go back to",
+                    hint="'mvcs repair' brings back what it held, or with --give-up records that it is lost",
                 )
 
 
