@@ -256,7 +256,7 @@ class RefStore:
             RolledBackError: the newest record that was seen here is gone, or is another one now.
             GoingError: packs that the target needs are being deleted; the ref is where it was.
         """
-        self._refuse_rolled_back(kind, name, expected)
+        self.refuse_rolled_back(kind, name, expected)
         leads = kind != NOTES and change.target is not None
         if leads:
             refuse_ambiguous(name)
@@ -365,8 +365,12 @@ class RefStore:
             self._memory.saw(kind, name, back, wrote=True)
         return back
 
-    def _refuse_rolled_back(self, kind: str, name: str, expected: FoundRecord | None) -> None:
-        """Check what a change is based on; who is only late loses the race when the record is created."""
+    def refuse_rolled_back(self, kind: str, name: str, expected: FoundRecord | None) -> None:
+        """Check what a change is based on; who is only late loses the race when the record is created.
+
+        Raises:
+            RolledBackError: the newest record that was seen here is gone, or is another one now.
+        """
         if self._memory is None or kind == NOTES:
             return
         seen = self._memory.seen(kind, name)

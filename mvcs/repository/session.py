@@ -193,14 +193,18 @@ class Session:
         return self.refs.newest(HEADS, branch)
 
     def head(self) -> Revision | None:
-        """Return the commit HEAD stands on; None before the first commit."""
+        """Return the commit HEAD stands on; None before the first commit.
+
+        Raises:
+            RolledBackError: the branch has no records any more, and this clone has seen some.
+        """
         stand = self._stand()
         if stand.branch is None:
             return self._detached(stand)
         record = self.head_record(stand.branch)
-        if record is None or record.target is None:
-            return None
-        return self.tip(stand.branch, record)
+        if record is None:
+            self.refs.refuse_rolled_back(HEADS, stand.branch, None)
+        return None if record is None or record.target is None else self.tip(stand.branch, record)
 
     def _detached(self, stand: Head) -> Revision:
         default = self.place.description.default_branch

@@ -1,5 +1,6 @@
 """A run whose newest commit is damaged hears in one error which is whole, and how it goes on from that."""
 
+import shutil
 import traceback
 from pathlib import Path
 
@@ -107,3 +108,9 @@ def test_states_whose_data_were_dropped_are_passed_over(
     break_values(tmp_path, "HEAD", apart_from=first.id)
     monkeypatch.setattr(resumption, "TRIED", 1)
     assert f"step 0, commit {first.short}, is the newest before it that is whole" in hint_of(tmp_path)
+
+
+def test_a_branch_whose_records_are_gone_does_not_begin_anew(tmp_path: Path) -> None:
+    made(tmp_path, 2)
+    shutil.rmtree(tmp_path / ".mvcs/refs/heads/main")
+    assert "copy 'refs/heads/main/" in hint_of(tmp_path)
