@@ -453,15 +453,17 @@ class Repack:
         )
         for placements in (reading.now, reading._was, reading._read):
             placements.update(self._was)
-        for revision in revisions:
-            reading._store_near_earlier(revision)
-            self._progress.advance(1)
-        views, self._reading = self._views, reading
-        self._views = Views(beside, self._store)
-        yield
-        self._views, self._reading = views, None
-        for path in reading.paths:
-            self._scratch.delete(path)
+        views = self._views
+        try:
+            for revision in revisions:
+                reading._store_near_earlier(revision)
+                self._progress.advance(1)
+            self._reading, self._views = reading, Views(beside, self._store)
+            yield
+        finally:
+            self._views, self._reading = views, None
+            for path in reading.paths:
+                self._scratch.delete(path)
 
     def _write(self, revision: Revision, kept: list[str], values: CommitValues, near: Neighbours) -> None:
         """Write what no pack that stays has, prove it, and publish where all of it lies."""

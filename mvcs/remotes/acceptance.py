@@ -310,7 +310,10 @@ class Acceptance:
     def _named(self, name: str, error: MvcsError) -> MvcsError:
         kind = CorruptionError if isinstance(error, NotFoundError) else type(error)
         where = f"pack '{pack_path(name)}' in '{self.there.store.backend.url}'"
-        hint = "run 'mvcs fsck' over there; 'mvcs push --verify' from a clone that has it whole mends it"
+        hint = (
+            "'mvcs push --verify' from a clone that has it whole mends it; "
+            "over there 'mvcs repair' does, or with --give-up goes on without what is lost"
+        )
         return kind(f"{where}: {error.message}", hint=error.hint or hint)
 
 

@@ -312,7 +312,8 @@ def _sendable(route: Route, packs: Presence, owed: list[str], over: set[str], *,
             raise CorruptionError(
                 f"pack '{pack_path(name, exact=exact)}' is missing or damaged, "
                 f"here and in '{route.target.url}'",
-                hint="'mvcs fetch --verify' from a clone or remote that has it whole mends it here",
+                hint="'mvcs fetch --verify' from a clone or remote that has it whole mends it here; "
+                "'mvcs repair --give-up' goes on without what is lost",
             )
     return [name for name in owed if name not in lost]
 

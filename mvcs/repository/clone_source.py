@@ -75,4 +75,6 @@ def fill(session: Session, source: RemoteStore, wanted: str | None = None) -> No
     if head is not None:
         move_to(session, head, session.branch, exact=False, force=False)
     if problem := received.problem or missing:
+        again = "'mvcs pull' in the new folder tries again"
+        problem.hint = f"{problem.hint}; {again}" if problem.hint else again
         raise problem

@@ -48,6 +48,10 @@ def repaired(report: "RepairReport", screen: Screen, *, verbose: bool = False) -
         lines += [f"restores whole: {commit[:12]}" for commit in report.whole]
     elif report.losses and report.whole:
         lines.append("'mvcs repair --dry-run -v' lists all commits that restore")
+    if report.losses and not report.ok:
+        lines.append(
+            "'mvcs repair --give-up' goes on without what is lost, once no other copy is left to look for"
+        )
     return [*lines, _verdict(report, screen)]
 
 

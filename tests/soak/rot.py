@@ -99,3 +99,34 @@ def _check(tally: Tally, copy: Path, known: list[str], later: list[str], what: s
         else:
             tally.check(right, f"{what}: commit {name[:12]} restores other values")
             tally.note("later commits restored" if acknowledged else "older commits restored")
+    _give_up(tally, copy, what)
+
+
+def _give_up(tally: Tally, copy: Path, what: str) -> None:
+    """Have a repair give up what is lost: then the rest is whole, and nothing refuses any more."""
+    try:
+        with Repository.open(copy) as repo:
+            report = repo.repair(give_up=True)
+            names = [info.id for info in repo.log(all_branches=True)]
+    except MvcsError as error:
+        tally.note(f"repairs that refused: {error.message[:40]}")
+        return
+    if any(problem.kind in ("HEAD", "ref") for problem in report.problems):
+        tally.note("a person has to say where HEAD or a branch stands")
+        return
+    with Repository.open(copy) as repo:
+        tally.note("stores whole after giving up" if report.losses else "stores whole after a repair")
+        tally.check(report.ok, f"{what}: a repair that gives up leaves {report.problems[:2]}")
+        lost = {loss.commit for loss in report.losses if loss.layer == "value"}
+        for name in names:
+            if name not in lost:
+                right = content.restores(repo, name)
+                tally.check(right, f"{what}: commit {name[:12]}, not given up, restores other values")
+        try:
+            repo.compact()
+            repo.gc(grace_days=0, wait_days=0, execute=True)
+            Repository.clone(str(copy / ".mvcs"), copy / "clone").close()
+        except MvcsError as error:
+            tally.fail(f"{what}: {error.message} after giving up {len(lost)} commits")
+        found = repo.fsck()
+        tally.check(found.ok, f"{what}: fsck says {found.problems[:2]} after giving up")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
+from mvcs.objects import ObjectId
 from mvcs.reports import RepairReport
 from mvcs.store import Manifests, manifest_path, open_backend
 from tests.repository.states import content, copied, own_packs, state
@@ -166,6 +167,21 @@ def test_where_a_remote_says_that_data_lie_is_not_believed(folder: Path) -> None
     assert contents(folder) == before
     with Repository.open(folder / "work") as repo:
         assert "ab" * 32 not in own_packs(repo, "main")
+
+
+def test_a_remote_gives_no_commit_the_exact_layer_of_another(folder: Path) -> None:
+    path, far = record(folder, "main"), open_backend(str(folder / "far"))
+    with Repository.open(folder / "work") as repo:
+        commit, names = repo.head().id, own_packs(repo, "main")
+        other = repo._session.resolver.resolve("main~1").written.exact_packs
+    told = Manifests(far).first(ObjectId(bytes.fromhex(commit)))
+    lie = replace(told, written=replace(told.written, exact_packs=other))
+    far.replace(manifest_path(told.written.id, 0), lie.encode())
+    path.unlink()
+    for name in names:
+        (folder / f"work/.mvcs/packs/{name[:2]}/{name}.pack").unlink()
+    assert not mended(folder).ok
+    assert not path.exists()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
 from mvcs.progress import Progress
 from mvcs.refs import Moved, now_microseconds
-from mvcs.remotes import Completeness, Decodable
+from mvcs.remotes import Claims, Completeness, Decodable
 from mvcs.reports import Mended
 from mvcs.retention import dropped_why
 from mvcs.store import (
@@ -36,6 +36,7 @@ from mvcs.store import (
     WrittenCommit,
     decode_placement,
     encode_placement,
+    exact_packs,
     has_upgrade,
     is_no_file,
     last_entry,
@@ -155,7 +156,10 @@ class CommitRepair:
             return self._told_by_pack(commit)
         for source in self.sources:
             with suppress(MvcsError):
-                return Revision(Manifests(source.backend).first(commit).written)
+                written = Manifests(source.backend).first(commit).written
+                known = {one.id: one for one in self.wanted.revisions()}
+                Claims(known, exact_packs(self.wanted.store.backend), self._manifests).check(written)
+                return Revision(written)
         raise NotFoundError(f"commit {short_id(commit)} is in no pack and no other store")
 
     def _told_by_pack(self, commit: ObjectId) -> Revision:
