@@ -128,7 +128,7 @@ class Model(RuleBasedStateMachine):
     def teardown(self) -> None:
         report = self.repo.fsck()
         assert report.problems == []
-        told = ("were dropped on purpose", "rewritten are left")
+        told = ("were dropped on purpose", "left of commits that were stored again")
         assert [note for note in report.notes if not any(each in note for each in told)] == []
         self.repo.close()
         if (self.folder / "far").exists():
