@@ -287,6 +287,7 @@ class Committer:
         self, captured: Captured, request: CommitRequest, position: BranchPosition
     ) -> Callable[[QuantizerConfig], BoundedGroups]:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
+        self._know_only([position.parent] if position.parent else [])
         parent = ParentTree.of(position.parent, self._store, self._graph)
         keeper = self._keeper(captured, parent, self._writers.rehearsal())
         return self._preparation(request, parent, keeper).groups

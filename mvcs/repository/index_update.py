@@ -129,7 +129,8 @@ class Indexing:
     def _commit(self, revision: Revision, before: Tree | None = None) -> CommitRecord:
         written = revision.written
         sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
-        self._store.catalog.attach_commit(revision.id)
+        if before is None:  # else the commit was made just now, and what it needs is known
+            self._store.catalog.attach_commit(revision.id)
         try:
             tree = self._store.tree(revision.commit.tree)
         except UNREADABLE_ERRORS:  # the commits behind one that lost its tree are listed all the same

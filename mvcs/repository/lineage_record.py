@@ -1,6 +1,7 @@
 """What a clone remembers of lossy values that left its store, beside the index of files."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from mvcs.errors import StorageError
@@ -73,7 +74,14 @@ class LineageRecord:
 
     def _may_give(self) -> bool:
         """Tell whether the store holds anything lossy that could leave it."""
-        return _holds_bounded(Manifests(self._session.place.backend), self._session.unbounded)
+        session = self._session
+        if session.unbounded is None:
+            return True
+        with suppress(*UNREADABLE_ERRORS):  # what is unread may be bounded
+            if not _holds_bounded(Manifests(session.place.backend), session.unbounded):
+                return False
+            session.unbounded = None
+        return True
 
     def _note_first(self, value: str) -> None:
         """Take note of what left, unless another process has."""
@@ -102,20 +110,20 @@ def _gave(records: LocalRecords) -> str | None:
 
 
 def _holds_bounded(manifests: Manifests, unbounded: set[ObjectId]) -> bool:
-    """Tell whether any commit in a store is bounded, also one that no ref names; what is unread may be.
+    """Tell whether any commit in a store is bounded, also one that no ref names.
 
     Args:
         manifests: of the store.
         unbounded: commits that are not; what is learnt is added.
+
+    Raises:
+        MvcsError: a manifest cannot be read.
     """
-    try:
-        for commit in manifests.listed():
-            if commit not in unbounded:
-                manifest = manifests.first(commit)
-                rows = (manifest.written, *manifest.ancestors)
-                if any(Revision(written).commit.exactness == BOUNDED for written in rows):
-                    return True
-                unbounded.update(written.id for written in rows)
-    except UNREADABLE_ERRORS:
-        return True
+    for commit in manifests.listed():
+        if commit not in unbounded:
+            manifest = manifests.first(commit)
+            rows = (manifest.written, *manifest.ancestors)
+            if any(Revision(written).commit.exactness == BOUNDED for written in rows):
+                return True
+            unbounded.update(written.id for written in rows)
     return False

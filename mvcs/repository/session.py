@@ -51,7 +51,7 @@ class Session:
         published: the commit that was made last while this is open.
         allowance: how much may be restored.
         mechanisms: of bounded commits, that are at work; None for all, as of users.
-        unbounded: commits that were seen to be exact.
+        unbounded: commits that were seen to be exact; None once one was seen that is not.
     """
 
     place: Place
@@ -60,7 +60,7 @@ class Session:
     published: ObjectId | None = None
     allowance: Allowance = UNLIMITED
     mechanisms: "Mechanisms | None" = None
-    unbounded: set[ObjectId] = field(default_factory=set)
+    unbounded: set[ObjectId] | None = field(default_factory=set)
 
     def warn(self, text: str) -> None:
         """Keep something that a person should hear once."""
@@ -113,7 +113,8 @@ class Session:
 
         Commits made meanwhile forget the packs they need no longer; a reading keeps those it has attached.
         """
-        return ObjectStore(self.place.backend, replace(self.store.memory, threads=self.threads))
+        memory = replace(self.store.memory, threads=self.threads)
+        return ObjectStore(self.place.backend, memory, self.store.manifests)
 
     def close(self) -> None:
         """Remember what was seen of refs; nothing is held."""

@@ -21,7 +21,7 @@ from mvcs.bench.codecs.clock import seconds
 from mvcs.store import Backend
 from tests.bench import results
 
-METHODS = ("read", "head", "create", "put", "adopt", "size", "list", "sizes", "children", "newest", "delete")
+METHODS = ("read", "head", "create", "put", "adopt", "size", "list", "stamps", "children", "newest", "delete")
 VALUES, DRAWN, COUNTED = 1024, 20, 10
 
 

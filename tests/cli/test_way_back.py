@@ -2,7 +2,7 @@
 
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.objects import ObjectStore
 from tests.cli.conftest import Console
 from tests.cli.test_files import digest
 
@@ -194,7 +194,7 @@ def test_what_is_named_is_committed_when_the_files_of_head_cannot_be_read(mvcs):
 
 def damage_trees(folder):
     """Flip a bit of every tree of a store."""
-    catalog = Catalog(open_backend(str(folder / ".mvcs")))
+    catalog = ObjectStore(open_backend(str(folder / ".mvcs"))).catalog
     catalog.attach_everything()
     for path in (folder / ".mvcs" / "packs").rglob("*.pack"):
         content = bytearray(path.read_bytes())

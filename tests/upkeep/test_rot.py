@@ -12,7 +12,7 @@ from mvcs import Repository
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import Placed
-from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 
 LATER = 12
@@ -40,7 +40,7 @@ class Rotten:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / ".mvcs"
-        self.catalog = Catalog(open_backend(str(self.root)))
+        self.catalog = ObjectStore(open_backend(str(self.root))).catalog
         self.catalog.attach_everything()
         self.catalog.attach_everything(exact=True)
 

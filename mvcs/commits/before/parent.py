@@ -26,9 +26,7 @@ from mvcs.objects import (
     element_count,
     object_id,
 )
-from mvcs.progress import SILENT
 from mvcs.quantize import WIDE_DTYPE, Codes, Coding, LogGrid, Restorer, to_float32, upper_halves
-from mvcs.restore import open_reading
 from mvcs.store import ObjectStore
 
 FARTHEST = 1024  # commits of weights alone that are passed over for bases
@@ -87,12 +85,14 @@ class ParentTree:
 
     @classmethod
     def of(cls, revision: Revision | None, store: ObjectStore, graph: Graph) -> "ParentTree":
-        """Read what a parent holds."""
+        """Read what a parent holds, of which `store` knows the packs."""
         tree = None if revision is None else _tree(revision, store)
         if revision is None or not revision.commit.weights_only:
             return cls(revision, tree, None)
         line = islice(graph.first_parents(revision), FARTHEST)
         whole = next((found for found in line if not found.commit.weights_only), None)
+        if whole is not None:
+            store.catalog.attach_commit(whole.id)
         return cls(revision, tree, None if whole is None else _tree(whole, store))
 
     def bases(self, captured: Captured) -> Bases:
@@ -102,7 +102,7 @@ class ParentTree:
 
 def _tree(revision: Revision, store: ObjectStore) -> Tree | None:
     try:
-        return open_reading(store, revision, SILENT).tree
+        return store.tree(revision.commit.tree)
     except (CorruptionError, NotFoundError):
         return None  # fsck tells of the damage; the new state is in hand and is stored alone
 

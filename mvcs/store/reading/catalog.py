@@ -49,10 +49,10 @@ class Catalog:
         explains: is asked for a better error where an object is nowhere; it may know that it was dropped.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, manifests: Manifests) -> None:
         """Start empty; packs are attached as they are needed."""
         self._backend = backend
-        self.manifests = Manifests(backend)
+        self.manifests = manifests
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._failed: dict[tuple[str, bool], MvcsError] = {}
         self.damaged: set[ChunkPlace] = set()

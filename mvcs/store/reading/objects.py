@@ -26,6 +26,7 @@ from mvcs.objects import (
     short_id,
 )
 from mvcs.store.backend import Backend
+from mvcs.store.manifests import Manifests
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
@@ -56,17 +57,20 @@ class _Layer:
 class ObjectStore:
     """Objects by id, from packs in a backend. Safe to use from several threads."""
 
-    def __init__(self, backend: Backend, memory: Budget | None = None) -> None:
+    def __init__(
+        self, backend: Backend, memory: Budget | None = None, manifests: Manifests | None = None
+    ) -> None:
         """Read from `backend`; footers are loaded as they are needed.
 
         Args:
             backend: where objects lie.
             memory: what may be kept of them, by whoever reads and writes here; by default what the machine
                 has for it.
+            manifests: those of `backend`, of which another view has read some.
         """
         self.backend = backend
         self.memory = memory or Budget.of()
-        self.catalog = Catalog(backend)
+        self.catalog = Catalog(backend, manifests or Manifests(backend))
         self.manifests = self.catalog.manifests
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentContents(self.memory.hold(Use.CODES))
