@@ -170,9 +170,9 @@ class Stores(RuleBasedStateMachine):
             return  # who waits for nobody says that nobody is at work
         self.done(name, lambda repo: repo.gc(remote=where, execute=True, wait_days=wait), before)
 
-    @rule(name=clones, before=st.none() | st.integers(0, 24))
-    def repair(self, name: str, before: int | None) -> None:
-        self.done(name, lambda repo: repo.repair(), before)
+    @rule(name=clones, give_up=st.booleans(), before=st.none() | st.integers(0, 24))
+    def repair(self, name: str, give_up: bool, before: int | None) -> None:
+        self.done(name, lambda repo: repo.repair(give_up=give_up), before)
 
     @rule(days=st.sampled_from([2, 20]))
     def time_passes(self, days: int) -> None:
@@ -222,6 +222,7 @@ class Stores(RuleBasedStateMachine):
                 for place, info in enumerate(repo.log(branch.name)):
                     drop = repo._session.store.manifests.placement(ObjectId(bytes.fromhex(info.id))).dropped
                     assert place or drop is None, f"the tip of {branch.name} has no data"
+                    assert drop is None or "give-up" not in drop.why, f"{info.id} was there, and given up"
                     if drop is None and info.id in self.values:
                         value = repo.checkout(info.id, numpy=True)["weight"].tobytes()
                         assert value == self.values[info.id]
