@@ -157,6 +157,7 @@ class RepairReport(Report):
         notes: what is worth knowing but not wrong.
         whole: the ids of those commits that restore whole.
         newest: where something is lost, the newest commit of each branch whose values restore.
+        given_up: the ids of those whose data or exact layer is given up for lost from now on.
     """
 
     executed: bool
@@ -168,6 +169,7 @@ class RepairReport(Report):
     notes: list[str] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     newest: list[NewestWhole] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:

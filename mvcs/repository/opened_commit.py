@@ -82,7 +82,8 @@ def tell_left(session: Session, revision: Revision, store: ObjectStore, tree: Tr
 def looked_at(session: Session, reading: Reading) -> CommitInfo:
     """Return a commit as people see it, and whether data of it that were dropped can be read still."""
     info = session.info(reading.revision)
-    if not info.data_dropped:
+    drop = session.data_drop(reading.revision.id) if info.data_dropped else None
+    if drop is None or drop.is_loss:
         return info
     return replace(info, data_left=_are_there(reading.store, reading.tree))
 

@@ -8,7 +8,7 @@ from mvcs.history import Revision
 from mvcs.objects import BOUNDED, short_id
 from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name
 from mvcs.repository.session import Session
-from mvcs.retention import has_exact_layer
+from mvcs.retention import has_exact_layer, said_of
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:
@@ -46,7 +46,10 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
 
 def note_dropped(session: Session, name: str, revision: Revision) -> None:
     """Say that what was given a name restores as quantized values alone, or not at all."""
-    if session.data_drop(revision.id):
+    drop = session.data_drop(revision.id)
+    if drop is not None and drop.is_loss:
+        session.progress.note(said_of(session.place.backend, revision.id, drop, left=False))
+    elif drop is not None:
         from mvcs.repository.opened_commit import looked_at, open_for
 
         info = looked_at(session, open_for(session, revision, exact=False, tell=False))

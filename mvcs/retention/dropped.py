@@ -37,6 +37,8 @@ def explained(
     if drop is None or (placement.packs and missing in rest):  # where packs are left, they hold the rest
         return None
     name, hint = short_id(revision.id), "a new clone of a remote that has them brings them"
+    if drop.is_loss:
+        hint = "'mvcs repair' brings them back once a remote has them"
     with suppress(MvcsError):  # what is damaged beside it is told by fsck
         graph = Graph(store.apart())
         surveyed = survey(Source(store.backend, graph, RefStore(store.backend)), ())
@@ -51,6 +53,8 @@ def said_of(backend: Backend, commit: ObjectId, drop: DataDrop, *, left: bool) -
     """Say when data were dropped and why; where they are `left` still, until when and how they stay."""
     short = short_id(commit)
     said = f"the data of commit {short} were dropped {_when(backend, drop)}"
+    if drop.is_loss:
+        return f"{said}; 'mvcs repair' brings them back once a remote has them"
     if not left:
         return f"{said}; they are gone from this store"
     back = f"'mvcs retention pin {short}', then 'mvcs retention apply', brings them back for good"

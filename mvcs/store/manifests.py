@@ -54,6 +54,7 @@ _SOME = 256  # records read at a time
 _HELD = 16  # manifests in memory: who walks holds the commits
 _MOST_HELD = 1 << 20  # bytes of one
 _READERS = 8
+_LOST = "they were lost, and 'mvcs repair --give-up' recorded that"
 REPAIR_HINT = "'mvcs repair' makes it again from the commit's packs, or from a remote that has it"
 
 
@@ -98,6 +99,16 @@ class DataDrop:
     time: int
     rules: int | None = None
     why: str = ""
+
+    @classmethod
+    def of_loss(cls, time: int) -> Self:
+        """Return that data are lost: a repair brings them back where they turn up, unlike dropped ones."""
+        return cls(time, None, _LOST)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the data were lost rather than dropped by a rule."""
+        return self.rules is None and self.why == _LOST
 
     @property
     def value(self) -> cbor.Value:
@@ -490,14 +501,14 @@ class ListedManifests:
         """Return the numbers of the records of a commit, newest first.
 
         Raises:
-            NotFoundError: it has no first record.
+            LostError: it has no first record.
         """
         if 0 not in self.stamps.get(commit, {}):
             # What was written behind the listing is asked for by its name.
             self.stamps[commit] = dict.fromkeys(self._manifests.numbers(commit), float("nan"))
         found = sorted(self.stamps[commit], reverse=True)
         if not found or found[-1] != 0:
-            raise NotFoundError(f"commit {short_id(commit)} has no manifest", hint=REPAIR_HINT)
+            raise LostError(f"commit {short_id(commit)} has no manifest", hint=REPAIR_HINT)
         return found
 
     def lines(self, records: Iterable[tuple[ObjectId, int]]) -> Iterator[Line]:

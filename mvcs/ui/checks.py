@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     )
 
 
-def repaired(report: "RepairReport", screen: Screen, *, verbose: bool = False) -> list[str]:
+def repaired(
+    report: "RepairReport", screen: Screen, *, verbose: bool = False, give_up: bool = False
+) -> list[str]:
     """Return what was mended, what is still wrong, what that costs, and what to do next.
 
-    With `verbose`, all commits that restore are listed.
+    With `verbose`, all commits that restore are listed; `give_up` is what the command was told.
     """
     lines = [printable(note) for note in report.notes]
     lines += [_mended(one, executed=report.executed) for one in report.mended]
@@ -48,9 +50,13 @@ def repaired(report: "RepairReport", screen: Screen, *, verbose: bool = False) -
         lines += [f"restores whole: {commit[:12]}" for commit in report.whole]
     elif report.losses and report.whole:
         lines.append("'mvcs repair --dry-run -v' lists all commits that restore")
-    if report.losses and not report.ok:
+    if report.given_up:
+        verb = "gave up" if report.executed else "would give up"
+        names = some_of([commit[:12] for commit in report.given_up], LOSSES)
+        lines.append(f"{verb} what is lost of {count(len(report.given_up), 'commit')}: {names}")
+    elif report.losses and not give_up:
         lines.append(
-            "'mvcs repair --give-up' goes on without what is lost, once no other copy is left to look for"
+            "'mvcs repair --give-up' goes on without it; first look for a copy in every clone and backup"
         )
     return [*lines, _verdict(report, screen)]
 

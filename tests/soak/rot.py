@@ -106,6 +106,9 @@ def _give_up(tally: Tally, copy: Path, what: str) -> None:
     """Have a repair give up what is lost: then the rest is whole, and nothing refuses any more."""
     try:
         with Repository.open(copy) as repo:
+            for found in repo.repair().newest:
+                if found.commit is not None and not found.tip:
+                    repo.reset(found.commit)
             report = repo.repair(give_up=True)
             names = [info.id for info in repo.log(all_branches=True)]
     except MvcsError as error:
@@ -117,9 +120,9 @@ def _give_up(tally: Tally, copy: Path, what: str) -> None:
     with Repository.open(copy) as repo:
         tally.note("stores whole after giving up" if report.losses else "stores whole after a repair")
         tally.check(report.ok, f"{what}: a repair that gives up leaves {report.problems[:2]}")
-        lost = {loss.commit for loss in report.losses if loss.layer == "value"}
+        tally.note("commits given up", len(report.given_up))
         for name in names:
-            if name not in lost:
+            if not repo.resolve(name).data_dropped:
                 right = content.restores(repo, name)
                 tally.check(right, f"{what}: commit {name[:12]}, not given up, restores other values")
         try:
@@ -127,6 +130,6 @@ def _give_up(tally: Tally, copy: Path, what: str) -> None:
             repo.gc(grace_days=0, wait_days=0, execute=True)
             Repository.clone(str(copy / ".mvcs"), copy / "clone").close()
         except MvcsError as error:
-            tally.fail(f"{what}: {error.message} after giving up {len(lost)} commits")
+            tally.fail(f"{what}: {error.message} after giving up {len(report.given_up)} commits")
         found = repo.fsck()
         tally.check(found.ok, f"{what}: fsck says {found.problems[:2]} after giving up")

@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from mvcs import MvcsError, NotFoundError, Repository
+from mvcs import MvcsError, NotFoundError, Repository, StorageError, UsageError
 from tests.repository.states import own_packs
 
 COMMITS = 5
@@ -58,42 +58,100 @@ def cut_values(path):
     path.write_bytes(data[:100] + bytes(2000) + data[2100:])
 
 
+def given_up(repo):
+    """Go on from the newest commit that is whole, or a new one, and give up the others."""
+    for found in repo.repair().newest:
+        if found.commit is None:
+            repo.commit(state(8), message="anew")
+        elif not found.tip:
+            repo.reset(found.commit)
+    return repo.repair(give_up=True)
+
+
 @pytest.mark.parametrize("number", [0, 2, COMMITS - 1])
 @pytest.mark.parametrize("damage", [remove, overwrite, cut_values])
 def test_the_rest_goes_on(repo, tmp_path, damage, number):
-    before = restored(repo)
+    before = dict(zip((info.id for info in repo.log()), restored(repo)[::-1], strict=True))
     for name in own_packs(repo, f"HEAD~{COMMITS - 1 - number}"):
         damage(tmp_path / f"work/.mvcs/packs/{name[:2]}/{name}.pack")
     with pytest.raises(MvcsError):
         repo.compact(for_archive=True)
-    report = repo.repair(give_up=True)
-    assert report.ok
-    lost = {loss.commit for loss in report.losses if loss.layer == "value"}
-    after = restored(repo)
-    assert [name is None for name in after] == [info.id in lost for info in reversed(list(repo.log()))]
-    assert all(now in (None, was) for now, was in zip(after, before, strict=True))
-    assert after[number] is None
+    assert given_up(repo).ok
+    after = dict(zip((info.id for info in repo.log()), restored(repo)[::-1], strict=True))
+    assert all(value is None or value == before.get(name, value) for name, value in after.items())
+    assert repo.checkout("HEAD")
     repo.commit(state(9), message="later")
-    repo.gc(grace_days=0, wait_days=0, execute=True)
     repo.compact()
     repo.compact(for_archive=True)
     repo.gc(grace_days=0, wait_days=0, execute=True)
-    assert (repo.fsck().problems, repo.fsck().ok) == ([], True)
-    assert restored(repo)[:COMMITS] == after
+    assert repo.fsck().problems == []
+    assert restored(repo)[:-1] == list(after.values())[::-1]
     repo.add_remote("far", str(tmp_path / "far"))
     repo.push("far")
     with Repository.clone(str(tmp_path / "far"), tmp_path / "other") as other:
-        assert restored(other)[:COMMITS] == after
+        assert restored(other) == restored(repo)
         assert other.fsck().ok
     repo.stats()
 
 
 def test_a_given_up_commit_says_so(repo):
     remove(pack(repo, "HEAD~1"))
-    repo.repair(give_up=True)
+    repo.commit(state(8), message="stored alone")
+    report = repo.repair(give_up=True)
+    assert len(report.given_up) == 2
     with pytest.raises(NotFoundError, match=r"were dropped .*: they were lost, and 'mvcs repair --give-up'"):
         repo.checkout("HEAD~1")
-    assert [info.data_dropped for info in repo.log()] == [True, True, False, False, False]
+    assert [info.data_dropped for info in repo.log()] == [False, True, True, False, False, False]
+
+
+def test_where_a_branch_stands_nothing_is_given_up(repo):
+    remove(pack(repo, "HEAD"))
+    report = repo.repair(give_up=True)
+    assert (report.ok, report.given_up) == (False, [])
+    assert any("since a branch or HEAD stands on it" in note for note in report.notes)
+
+
+def test_what_only_the_past_leads_to_is_given_up_as_well(repo):
+    remove(pack(repo, "HEAD"))
+    repo.reset("HEAD~1")
+    assert repo.fsck().ok
+    assert any("cannot be read, so every pack is kept" in note for note in repo.gc().notes)
+    assert len(repo.repair(give_up=True).given_up) == 1
+    assert repo.gc().notes == []
+
+
+def test_no_pack_is_deleted_by_giving_up(repo):
+    """A commit that is being written may lean on what is whole of it."""
+    overwrite(pack(repo, "HEAD~1"))
+    before = {path: path.read_bytes() for path in (repo.top / ".mvcs/packs").rglob("*.pack")}
+    given_up(repo)
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_what_turns_up_again_is_brought_back(repo, tmp_path):
+    before = restored(repo)
+    repo.add_remote("far", str(tmp_path / "far"))
+    repo.push("far")
+    repo.remove_remote("far")
+    remove(pack(repo, "HEAD~2"))
+    repo.commit(state(8), message="stored alone")
+    assert repo.repair(give_up=True).given_up
+    assert None in restored(repo)
+    repo.add_remote("far", str(tmp_path / "far"))
+    assert repo.repair().ok
+    assert restored(repo)[:COMMITS] == before
+    assert repo.repair().mended == []
+
+
+def test_a_remote_that_cannot_be_asked_may_have_it(repo, tmp_path):
+    repo.add_remote("far", str(tmp_path / "far"))
+    repo.push("far")
+    remove(pack(repo, "HEAD~2"))
+    (tmp_path / "far").rename(tmp_path / "away")
+    with pytest.raises(StorageError, match="so nothing is given up"):
+        repo.repair(give_up=True)
+    with pytest.raises(UsageError, match="what another remote has is not lost"):
+        repo.repair(source="far", give_up=True)
 
 
 def test_a_lost_exact_layer_alone(tmp_path):
@@ -106,20 +164,19 @@ def test_a_lost_exact_layer_alone(tmp_path):
         report = repo.repair(give_up=True)
         assert {loss.layer for loss in report.losses} == {"exact"}
         assert restored(repo) == before
-        assert (report.ok, repo.fsck().ok, list((tmp_path / "work/.mvcs/exact").rglob("*.pack"))) == (
-            True,
-            True,
-            [],
-        )
+        assert report.ok
+        assert repo.fsck().ok
+        assert not list((tmp_path / "work/.mvcs/exact").rglob("*.pack"))
 
 
 def test_a_rehearsal_changes_nothing(repo, tmp_path):
     remove(pack(repo, "HEAD~2"))
+    repo.commit(state(8))
     before = {path: path.read_bytes() for path in (tmp_path / "work/.mvcs/manifests").rglob("*.*")}
-    report = repo.repair(give_up=True, execute=False)
-    assert report.ok
+    assert repo.repair(give_up=True, execute=False).ok
     assert not repo.fsck().ok
     assert {path: path.read_bytes() for path in (tmp_path / "work/.mvcs/manifests").rglob("*.*")} == before
+    assert repo.repair(give_up=True).ok
 
 
 def test_without_it_nothing_is_given_up(repo):

@@ -139,7 +139,8 @@ def test_a_commit_of_which_nothing_is_left_is_named_as_lost(alone: Path) -> None
     report = mended(alone)
     assert not report.ok
     assert [(loss.commit, loss.count) for loss in report.losses] == [(commit, None)]
-    assert report.commits == 1  # nothing tells of those before it
+    assert report.commits == COMMITS  # where the branch was before tells of the others
+    assert report.newest[0].step == COMMITS - 2
 
 
 def test_what_may_be_left_of_a_commit_that_cannot_be_read_is_not_taken_out(alone: Path) -> None:

@@ -11,7 +11,7 @@ from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import RevisionsAndFiles, Whole, listing_options, sorted_words
 from mvcs.cli.session import Session
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.ui import Graph, Screen, changes, commits
+from mvcs.ui import Graph, Screen, changes, commits, printable
 
 if TYPE_CHECKING:
     from mvcs.reports import CommitInfo
@@ -116,13 +116,16 @@ class Beside:
         """Return it as JSON has it, by name."""
         parent = info.parents[0] if info.parents else None
         found: dict[str, Any] = {}
-        if self._listed:
-            found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
+        try:
+            if self._listed:
+                found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
+            if self._patch:
+                found["diff"] = self._repository.diff(parent, info.id, files=self._files)
+        except (CorruptionError, NotFoundError) as error:  # of one commit, which hides no other
+            found["unread"] = error.message
         if self.counted:
             with suppress(CorruptionError, NotFoundError):
                 found["restore"] = self._repository.restore_figures(info.id)
-        if self._patch:
-            found["diff"] = self._repository.diff(parent, info.id, files=self._files)
         return found
 
     @property
@@ -133,10 +136,13 @@ class Beside:
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
-        stats = changes.listing(found["stat"], self._listed, screen) if self._listed else []
+        stats = (
+            changes.listing(found["stat"], self._listed, screen) if self._listed and "stat" in found else []
+        )
+        stats += [f" cannot be compared: {printable(found['unread'])}"] if "unread" in found else []
         stats += [f" a restore {commits.restore(found['restore'])}"] if "restore" in found else []
         # Which two commits are compared stands above.
-        diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
+        diff = changes.lines(found["diff"], screen, headed=False) if "diff" in found else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]
 
 

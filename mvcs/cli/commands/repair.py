@@ -43,6 +43,7 @@ def command(session: Session, dry_run: bool, source: str | None, give_up: bool, 
         session.tell("'mvcs.json' was damaged or missing, and was written again")
     with session.repository() as repository:
         report = repository.repair(source=source, execute=not dry_run, give_up=give_up)
-        session.answer(report, checks.repaired(report, session.screen, verbose=verbose))
+        lines = checks.repaired(report, session.screen, verbose=verbose, give_up=give_up)
+        session.answer(report, lines)
     if not report.ok:
         click.get_current_context().exit(CORRUPTION)

@@ -198,6 +198,8 @@ def data_there(
         for number in store.manifests.numbers(revision.id):
             with suppress(NotFoundError):  # it was collected
                 where = store.manifests.numbered(revision.id, number)
+                if where.dropped is not None and where.dropped.is_loss:
+                    break  # what its packs hold is damaged: a repair looks into them
                 if where.packs and where.dropped is None and present >= {*where.packs}:
                     found[revision.id] = where
                     break

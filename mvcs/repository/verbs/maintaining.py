@@ -6,7 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UsageError, one_of
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UsageError,
+    one_of,
+)
 from mvcs.objects import short_id
 from mvcs.refs import now_microseconds
 from mvcs.reports import FsckReport, RepairReport, SampleReport, as_utc
@@ -371,13 +379,15 @@ class Maintaining(Verbs):
             source: the remote to copy from; by default all of them, those that cannot be reached left out.
             execute: mend; otherwise nothing is changed, and the report says what would become of it.
             give_up: record of commits of which something stays lost that their data, or their exact layers,
-                were given up. Their history stays, and `gc`, `compact`, `push` and `clone` go on without
-                them.
+                are given up. Their history stays, and `gc`, `compact`, `push` and `clone` go on without them.
+                A later repair brings them back where a remote has them again. Of commits that branches or
+                HEAD stand on nothing is given up.
 
         Raises:
             ConflictError: the remote holds another project.
             NotFoundError: there is no such remote.
-            UsageError: this is a bare store.
+            UsageError: this is a bare store; or a remote is named, and data are to be given up.
+            StorageError: data are to be given up, and a remote cannot be asked for them.
         """
         from mvcs.upkeep import Repair
 
@@ -387,8 +397,15 @@ class Maintaining(Verbs):
                 "a bare store has no place to keep what is damaged",
                 hint="'mvcs push --verify' from a clone sends again what is damaged here",
             )
+        if give_up and source is not None:
+            raise UsageError("what another remote has is not lost", hint="give up without naming a remote")
         notes: list[str] = []
         sources = [self._source(source)] if source is not None else list(self._sources(notes))
+        if give_up and notes:
+            raise StorageError(
+                f"{notes[0]}: it may have what is lost here, so nothing is given up",
+                hint="try again when it can be reached; 'mvcs remote rm' forgets one that is gone for good",
+            )
         allow = partial(session.allowance.check_pack, folder=clone.local)
         repair = Repair(
             session.place, clone, sources, session.author, session.progress, allow, give_up, notes

@@ -127,6 +127,8 @@ class ObjectStore:
                         continue  # another thread found what may be the cause
                     culprit = self.culprit(kind, located)
                     if culprit is None:
+                        if (told := self.catalog.explains(identifier)) is not None:  # it was given up
+                            raise told from None
                         raise
                     self.catalog.distrust(culprit.place)
 

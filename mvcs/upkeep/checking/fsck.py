@@ -145,7 +145,8 @@ class Fsck:
             )
             packs.folder(VALUE_FOLDER, level)
             packs.folder(EXACT_FOLDER, level)
-            packs.tell(self._report, self._commits.values(), self._given_up())
+            hidden = not self._commits or any(one.problem.kind in _ON_THE_WAY for one in self._found)
+            packs.tell(self._report, self._commits.values(), self._given_up(), hidden=hidden)
         refs.vanished(rows)
         # Before the refs are read again: what was published by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()
@@ -153,10 +154,12 @@ class Fsck:
         if unpublished is not None:
             self._nameless(rows, unpublished)
         dropped = self._dropped()
-        given_up = len(self._given_up())
-        if given_up:
-            what = "1 commit" if given_up == 1 else f"{given_up} commits"
-            self.notes.append(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")
+        drops = [placement.dropped for placement in self._placements.values() if placement.dropped]
+        lost = sum(drop.is_loss for drop in drops)
+        for count, how in ((len(drops) - lost, "dropped on purpose"), (lost, "lost and given up")):
+            if count:
+                what = "1 commit" if count == 1 else f"{count} commits"
+                self.notes.append(f"the data of {what} were {how}; 'mvcs log' marks them")
         self._found = [one for one in self._found if not self._is_over(one, dropped, live)]
         self._leftovers()
         problems = [one.problem for one in self._found]

@@ -225,19 +225,34 @@ class PackCheck:
             return error
         return None if name_of(data) == pack_name(path) else CorruptionError(OTHER_NAME)
 
-    def tell(self, report: Report, revisions: Iterable[Revision], dropped: Container[ObjectId] = ()) -> None:
+    def tell(
+        self,
+        report: Report,
+        revisions: Iterable[Revision],
+        dropped: Container[ObjectId] = (),
+        *,
+        hidden: bool = False,
+    ) -> None:
         """Report what was found, one problem for each pack that is at fault, the worst first, then commits.
+
+        What is wrong with a pack that no commit needs is noted.
 
         Args:
             report: is told of each.
             revisions: the commits of the store: those that lose something are named.
             dropped: those of them whose data were dropped.
+            hidden: whether other commits may be there, so that nobody can tell what none needs.
         """
         for exact in (False, True) if self._unreadable else ():
             self._spread([link for link in self._skipped if link.exact == exact])
         objects = {path: fault.objects for path, fault in self._faults.items()}
         commits = losing(self.store, revisions, objects, dropped)
         for path in sorted(objects, key=lambda path: len(objects[path]), reverse=True):
+            if not hidden and pack_name(path) not in self.reached and not commits[path]:
+                self.note(
+                    f"'{path}' is damaged, and no commit needs it: 'mvcs gc' deletes it when it is old enough"
+                )
+                continue
             error = self._faults[path].told(
                 how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
             )

@@ -264,7 +264,7 @@ class _Collection:
     def _notes(self, reach: Reach) -> list[str]:
         notes = [f"{doubt}: every commit in the store is kept" for doubt in reach.doubts]
         if reach.unread is not None:
-            mend = "'mvcs repair' brings it back from a remote that has it"
+            mend = "'mvcs repair --give-up' brings it back where a remote has it, or gives it up"
             lost = "a commit that only the past of a branch or of HEAD leads to cannot be read"
             notes.append(f"{lost}, so every pack is kept: {reach.unread.message}; {mend}")
         notes += (

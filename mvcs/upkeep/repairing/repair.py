@@ -41,6 +41,8 @@ from mvcs.store import (
 )
 from mvcs.upkeep.checking.fsck import CheckedClone, check_store
 from mvcs.upkeep.checking.pack_check import FULL, Level
+from mvcs.upkeep.collecting.leftovers import held
+from mvcs.upkeep.collecting.marking import Held
 from mvcs.upkeep.repairing.repair_commits import CommitRepair
 from mvcs.upkeep.repairing.repair_packs import PackRepair
 from mvcs.upkeep.repairing.repair_records import DropRepair, RefRepair, RuleRepair
@@ -108,11 +110,12 @@ class Repair:
                 return self._told(backend, mended, lost - packs.commits.needless, aside)
 
             report = told()
-            if not (self.give_up and report.losses):
-                return report
-            _give_up(packs.commits, report.losses)
-            was = report
-            return replace(told(), losses=was.losses, commits=was.commits, whole=was.whole, newest=was.newest)
+            given_up = _give_up(packs.commits, report.losses, aside) if self.give_up else []
+            self.notes += packs.commits.hopeless.values()
+            if not given_up:
+                return replace(report, notes=[*self.notes, *report.notes])
+            after = told()
+            return replace(report, problems=after.problems, notes=after.notes, given_up=given_up)
 
     def _packs(self, store: ObjectStore, aside: SetAside | None) -> PackRepair:
         wanted, note = self._wanted(store), self.notes.append
@@ -132,10 +135,9 @@ class Repair:
         return ObjectStore(backend, self.place.memory)
 
     def _wanted(self, store: ObjectStore) -> WantedPacks:
-        head = None
+        head = Held()
         with contextlib.suppress(MvcsError):
-            stands = self.clone.check_head()
-            head = None if stands is None else stands.id
+            head = held(self.place)
         return WantedPacks(store, RefStore(store.backend), head)
 
     @contextlib.contextmanager
@@ -160,7 +162,6 @@ class Repair:
 
     def _remember(self, packs: PackRepair, lost: set[PackKey]) -> None:
         mended = {key for one in packs.mended if one.whole and (key := _key(one.path))}
-        mended |= packs.commits.needless
         self.clone.watch.mended((key.name, key.exact) for key in mended)
         damaged = {key.name for key in lost if not key.exact and self.place.backend.size(key.path)}
         note_damaged(self.clone.local, damaged, {key.name for key in mended if not key.exact})
@@ -214,17 +215,41 @@ class Repair:
         return list(Losses(store, given_up, unrestorable).of(revisions))
 
 
-def _give_up(commits: CommitRepair, losses: Sequence[Loss]) -> None:
-    """Record what was lost, so that collecting, moving and sending all else goes on."""
-    every = {ObjectId(bytes.fromhex(loss.commit)) for loss in losses}
-    values = {ObjectId(bytes.fromhex(loss.commit)) for loss in losses if loss.layer == VALUE}
-    bounded = [one for one in commits.wanted.revisions() if one.id in every and one.written.exact_packs]
-    if bounded:  # an exact layer is near its values, and goes with them
+def _give_up(commits: CommitRepair, losses: Sequence[Loss], aside: SetAside | None) -> list[str]:
+    """Record what was lost, so that collecting, moving and sending all else goes on; return whose it was."""
+    lost = {ObjectId(bytes.fromhex(loss.commit)): loss.layer for loss in losses[::-1]}
+    values, heads = {commit for commit, layer in lost.items() if layer == VALUE}, commits.wanted.heads()
+    for commit in sorted(heads & values):
+        commits.note(
+            f"commit {short_id(commit)} was not given up, since a branch or HEAD stands on it: "
+            "move that to another commit first"
+        )
+    given_up = commits.give_up(values, heads)
+    layers = {commit for commit, layer in lost.items() if layer == EXACT}
+    return [commit.hex() for commit in {*given_up, *_give_up_layers(commits.wanted, layers, aside)}]
+
+
+def _give_up_layers(
+    wanted: WantedPacks, lost: Collection[ObjectId], aside: SetAside | None
+) -> list[ObjectId]:
+    """Drop exact layers that are lost, or whose values are: they are stored near these."""
+    backend, log = wanted.store.backend, DropLog(wanted.store.backend)
+    recorded = {name for drop in log.survey()[0] for name in drop.packs}
+    due = dict[ObjectId, tuple[str, ...]]()
+    for one in (*wanted.revisions(), *wanted.past()):
+        names, drop = one.written.exact_packs, wanted.store.manifests.placement(one.id).dropped
+        if not names or not (one.id in lost or (drop is not None and drop.is_loss)):
+            continue
+        if any(name not in recorded or backend.size(pack_path(name, exact=True)) for name in names):
+            due[one.id] = names
+    if due:
         time = now_microseconds()
-        drops = tuple(Drop(one.id, one.written.exact_packs, time) for one in bounded)
-        DropLog(commits.wanted.store.backend).append(drops)
-    layers = {PackKey(name, exact=True) for one in bounded for name in one.written.exact_packs}
-    commits.give_up(values, layers)
+        log.append(tuple(Drop(commit, names, time) for commit, names in due.items()))
+    for path in (pack_path(name, exact=True) for names in due.values() for name in names):
+        if aside is not None:
+            aside.keep(path)
+        backend.delete(path)
+    return list(due)
 
 
 def _key(path: str) -> PackKey | None:

@@ -9,6 +9,7 @@ from itertools import count, groupby
 from mvcs.errors import (
     ConflictError,
     CorruptionError,
+    LostError,
     MvcsError,
     NotFoundError,
     StorageError,
@@ -42,7 +43,6 @@ from mvcs.store import (
     last_entry,
     manifest_path,
     pack_path,
-    read_footer,
     salvage,
     value_packs,
 )
@@ -50,12 +50,8 @@ from mvcs.upkeep.checking.fsck import commits_behind
 from mvcs.upkeep.repairing.repair_records import TurnedRecords
 from mvcs.upkeep.repairing.workspace import PackKey, SetAside, Source, WantedPacks
 
-IN_OTHERS = "taken out: what commits needed of it lies in other packs"
 MADE_AGAIN = "it was made again"
 MOVED = "it names other packs that hold the same"
-LOST = "it says that its data are lost and given up"
-LOST_FOR_GOOD = "they were lost, and 'mvcs repair --give-up' recorded that"
-DAMAGED = "taken out: what only it held is given up"
 GIVEN_UP = "a record that was damaged may have said so"
 _LIMITS = RestoreLimits(max_depth=1 << 10, max_cost=1e15)
 _MOST = 1 << 24
@@ -76,6 +72,7 @@ class CommitRepair:
         mended: what came and what was taken out.
         at_work: names of packs that running operations have on record.
         needless: lost packs that no commit needs any more.
+        hopeless: why commits could not be mended.
     """
 
     wanted: WantedPacks
@@ -89,7 +86,8 @@ class CommitRepair:
     mended: list[Mended] = field(default_factory=list)
     needless: set[PackKey] = field(default_factory=set)
     _lost: set[str] = field(default_factory=set)
-    _hopeless: set[ObjectId] = field(default_factory=set)
+    hopeless: dict[ObjectId, str] = field(default_factory=dict)
+    _given_up: list[ObjectId] = field(default_factory=list)
     _uncounted: set[ObjectId] = field(default_factory=set)
     _view: ObjectStore | None = None
 
@@ -259,16 +257,15 @@ class CommitRepair:
         named = values & self.wanted.names()
         self._lost.update(key.name for key in values)
         complete = Completeness(self.wanted.store.apart())
-        due = (one for one in self.wanted.revisions() if one.id not in self._hopeless)
+        due = (one for one in self.wanted.revisions() if one.id not in self.hopeless)
         lacking = [revision for revision in due if self._lacks(revision, complete)]
         if lacking:
             self.progress.start("mending commits", len(lacking), "commits")
             self._mend(lacking[::-1])
             self.progress.finish()
-        # What no longer tells what it is may be what nothing named for that very reason.
+        # Damaged packs that no commit needs any more stay: a collector alone knows who may come to need them.
         is_known = not any(isinstance(found, MvcsError) for _, found in self.wanted.commits())
-        mute = set(filter(self._is_mute, values)) if is_known else set[PackKey]()
-        self._take_out((named | mute) - self.wanted.names())
+        self.needless |= (values if is_known else named) - self.wanted.names()
 
     def _lacks(self, revision: Revision, complete: Completeness) -> bool:
         try:
@@ -276,36 +273,43 @@ class CommitRepair:
             complete.check(revision, placement.packs, data=placement.dropped is None)
         except UNREADABLE_ERRORS:
             return True
+        if placement.dropped is not None and placement.dropped.is_loss and self.sources:
+            return True  # the data may have turned up
         return not self._lost.isdisjoint(placement.packs)
 
-    def give_up(self, commits: Collection[ObjectId], layers: Collection[PackKey]) -> None:
+    def give_up(self, commits: Collection[ObjectId], heads: Collection[ObjectId]) -> list[ObjectId]:
         """Record that data of commits are lost, so that nothing waits for them; their manifests stay.
 
+        Packs stay for the collector: somebody may come to need what is whole of them. What only the past of
+        refs and of HEAD leads to is looked at as well, since a collector marks it.
+
         Args:
-            commits: the commits, beside those that could not be mended.
-            layers: packs of exact layers, of which the same is on record.
+            commits: those of which something is lost.
+            heads: commits that branches and HEAD stand on, whose data stay what they are.
+
+        Returns:
+            Those whose data were given up.
         """
-        damaged = {*map(PackKey, self._lost), *layers}
-        # What is stored near something lost is of no use: a pack with it stays for the collector.
+        # What is stored near something lost is of no use to anybody.
         self._lost |= {place[0] for place in self._target().catalog.damaged}
-        lost = {*commits, *self._hopeless}
-        due = [one for one in self.wanted.revisions() if one.id in lost or self._needs_lost(one)]
-        self._mend(due[::-1], DataDrop(now_microseconds(), why=LOST_FOR_GOOD))
-        self._take_out(damaged - self.wanted.names() | {*layers}, DAMAGED)
+        complete, drop = Completeness(self.wanted.store.apart()), DataDrop.of_loss(now_microseconds())
+        every = {one.id: one for one in (*self.wanted.revisions(), *self.wanted.past())}
+        lost = {*commits, *self.hopeless}.difference(heads)
+        due = [one for one in every.values() if one.id in lost or self._lacks(one, complete)]
+        self._mend([one for one in due[::-1] if one.id not in heads], lost, drop)
+        return self._given_up
 
-    def _needs_lost(self, revision: Revision) -> bool:
-        with suppress(MvcsError):
-            return not self._lost.isdisjoint(self._manifests.placement(revision.id).packs)
-        return False
-
-    def _mend(self, revisions: Iterable[Revision], drop: DataDrop | None = None) -> None:
+    def _mend(
+        self, revisions: Iterable[Revision], lost: Collection[ObjectId] = (), drop: DataDrop | None = None
+    ) -> None:
+        """Bring what commits lack; with `drop`, give up the data of those that are lost or lack something."""
         target, union = self._target(), self._union()
         for revision in revisions:
             try:
-                self._mend_one(revision, target, union, drop)
+                self._mend_one(revision, target, union, drop, is_lost=revision.id in lost)
+                self.hopeless.pop(revision.id, None)
             except MvcsError as error:
-                self._hopeless.add(revision.id)
-                self.note(f"commit {short_id(revision.id)} was not mended: {error.message}")
+                self.hopeless[revision.id] = f"commit {short_id(revision.id)} was not mended: {error.message}"
             self.progress.advance(1)
 
     def _target(self) -> ObjectStore:
@@ -339,24 +343,32 @@ class CommitRepair:
         return union
 
     def _mend_one(
-        self, revision: Revision, target: ObjectStore, union: ObjectStore, drop: DataDrop | None
+        self,
+        revision: Revision,
+        target: ObjectStore,
+        union: ObjectStore,
+        drop: DataDrop | None,
+        *,
+        is_lost: bool,
     ) -> None:
-        """Bring what a commit lacks; where that is nowhere, give its data up if `drop` says so."""
         manifests = self._manifests
         read = manifests.placement(revision.id)
         with suppress(MvcsError):  # what lies elsewhere is looked for there first
             union.catalog.attach_all(name for name in self._packs_elsewhere(revision.id))
-        dropped = read.dropped
+        dropped = None if read.dropped is None or read.dropped.is_loss else read.dropped
+        needs, missing = dict[ObjectId, Kind](), list[ObjectId]()
         try:
+            if is_lost and dropped is None:
+                raise LostError("something of it is lost")
             needs, missing = _readable(revision, target, union, data=dropped is None)
         except UNREADABLE_ERRORS:
-            dropped = dropped or self._dropped_elsewhere(revision.id) or drop
+            was, dropped = dropped, dropped or self._dropped_elsewhere(revision.id) or read.dropped or drop
+            if dropped is None or (was is not None and drop is None):
+                raise
             try:
-                if dropped is None or read.dropped is not None:
-                    raise
                 needs, missing = _readable(revision, target, union, data=False)
             except UNREADABLE_ERRORS:
-                if drop is None:
+                if drop is None and read.packs:
                     raise
                 self._move(Moved(revision.id, Placement(dropped=dropped), read), {})
                 return
@@ -389,12 +401,14 @@ class CommitRepair:
     def _move(self, move: Moved, said: Mapping[str, str]) -> None:
         """Record where a commit lies now, and say what was written for that."""
         backend = self.wanted.store.backend
+        if replace(move.now, number=move.read.number) == move.read:
+            return
         moved = self.wanted.refs.duties.move(self._manifests, [move], self.author)
         if not moved:
             raise ConflictError("another writer moved it meanwhile")
-        was_given_up = move.now.dropped is not None and move.read.dropped is None
-        path = manifest_path(move.commit, moved[0].now.number)
-        paths = {**said, path: LOST if was_given_up else MOVED}
+        if move.now.dropped is not None and move.now.dropped.is_loss and move.read.dropped is None:
+            self._given_up.append(move.commit)
+        paths = {**said, manifest_path(move.commit, moved[0].now.number): MOVED}
         self.mended += (Mended(path, how, backend.size(path) or 0) for path, how in paths.items())
 
     def _packs_elsewhere(self, commit: ObjectId) -> Iterator[str]:
@@ -407,29 +421,9 @@ class CommitRepair:
         for source in self.sources:
             with suppress(MvcsError):
                 drop = Manifests(source.backend).placement(commit).dropped
-                if drop is not None:
+                if drop is not None and not drop.is_loss:
                     return replace(drop, rules=None, why=dropped_why(source.backend, drop))
         return None
-
-    def _take_out(self, lost: Collection[PackKey], how: str = IN_OTHERS) -> None:
-        """Take out damaged packs that hide what lies in others; those that are gone are gone for good."""
-        backend = self.wanted.store.backend
-        for key in sorted(lost):
-            with suppress(MvcsError):  # of what the disk does not give nothing is decided
-                self.needless.add(key)
-                backend.head(key.path, 1)
-                if self.aside is not None:
-                    self.aside.keep(key.path)
-                backend.delete(key.path)
-                self.mended.append(Mended(key.path, how, 0))
-
-    def _is_mute(self, key: PackKey) -> bool:
-        """Tell whether a pack lies there whose footer is damaged."""
-        try:
-            read_footer(self.wanted.store.backend, key.name)
-        except MvcsError as error:
-            return isinstance(error, CorruptionError) and not isinstance(error, NotFoundError)
-        return False
 
 
 def _readable(

@@ -12,6 +12,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.retention import DropLog, pinned
 from mvcs.store import MAX_FILE, Backend, LocalBackend, ObjectStore, Overlay, pack_path
 from mvcs.upkeep.checking.fsck import commits_behind
+from mvcs.upkeep.collecting.marking import Held
 
 FOLDER = "damaged"
 Names = list[str]
@@ -138,12 +139,12 @@ class WantedPacks:
     Attributes:
         store: the store.
         refs: its refs.
-        head: where HEAD stands without a branch.
+        head: what HEAD needs.
     """
 
     store: ObjectStore
     refs: RefStore
-    head: ObjectId | None = None
+    head: Held = field(default_factory=Held)
 
     def commits(self) -> Iterator[tuple[ObjectId, Revision | MvcsError]]:
         """Yield each commit once, tips first, or why it cannot be read."""
@@ -163,17 +164,41 @@ class WantedPacks:
         return found - self._given_up(found)
 
     def tips(self) -> Iterator[ObjectId]:
-        """Yield the commits that refs, HEAD and pins name."""
-        for kind in (HEADS, TAGS, REMOTES):
-            survey = self.refs.survey(kind)
-            whole = [*survey.whole.values(), *(self.refs.last_whole(kind, name) for name in survey.damaged)]
-            for record in whole:
-                if isinstance(record, RefRecord) and record.target is not None:
-                    yield record.target
-        if self.head is not None:
-            yield self.head
+        """Yield the commits that refs, HEAD and pins name; behind a lost one, where its ref was before."""
+        graph = Graph(self.store)
+        for kind, name in self._names():
+            for target in self._row(kind, name):
+                yield target
+                with suppress(MvcsError):
+                    graph.load(target)
+                    break
+        if self.head.commit is not None:
+            yield self.head.commit
         with suppress(MvcsError):  # what is wrong with pins is told apart
             yield from pinned(self.store.backend)
+
+    def heads(self) -> set[ObjectId]:
+        """Return the commits that branches and HEAD stand on."""
+        found = {next(self._row(HEADS, name), None) for name in self.refs.listed(HEADS)} | {self.head.commit}
+        return {commit for commit in found if commit is not None}
+
+    def past(self) -> Iterator[Revision]:
+        """Yield each commit that can be read of those that refs and HEAD led to, be it at another time."""
+        older = [target for row in self._names() for target in self._row(*row, deleted=True)]
+        found = commits_behind([*older, *self.head.past], Graph(self.store).load)
+        return (revision for _, revision in found if isinstance(revision, Revision))
+
+    def _names(self) -> Iterator[tuple[str, str]]:
+        return ((kind, name) for kind in (HEADS, TAGS, REMOTES) for name in self.refs.listed(kind))
+
+    def _row(self, kind: str, name: str, *, deleted: bool = False) -> Iterator[ObjectId]:
+        """Yield where a ref stands and stood, newest first; nothing of one that was deleted, unless asked."""
+        for record in self.refs.row(kind, name):
+            if isinstance(record, RefRecord):
+                if record.target is not None:
+                    yield record.target
+                elif not deleted:
+                    return
 
     def _given_up(self, found: set[PackKey]) -> set[PackKey]:
         """Return exact packs that are not there and need not be: beside a damaged record nobody can tell."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from mvcs import Repository
 from mvcs.errors import NotFoundError, StorageError
-from tests.repository.states import content, leaves, state
+from mvcs.store import pack_path
+from tests.repository.states import content, leaves, own_packs, state
 from tests.soak.faults.site import AGE, FAR, OWN, Site
 
 ROWS = 12
@@ -135,6 +136,23 @@ def damaged(site: Site) -> None:
         assert not repo.fsck().ok
 
 
+def give_up(repo: Repository) -> None:
+    report = repo.repair(give_up=True)
+    if not report.ok:
+        raise StorageError(f"not all is whole: {report.problems}")
+
+
+def lost(site: Site) -> None:
+    """Lose a pack of a commit that no other store has, behind one that is whole."""
+    with site.opened() as repo:
+        [*_, name] = own_packs(repo, "main~1")
+        del site.stores[OWN].files[pack_path(name)]
+        repo.commit(state(4, ROWS), step=4)
+    site.grow_old(AGE)
+    with site.opened() as repo:
+        assert not repo.fsck().ok
+
+
 def push_all(site: Site) -> None:
     with site.opened() as repo:
         push(repo)
@@ -174,6 +192,7 @@ VERBS = {
     "gc, deleting": Verb(collect, condemned),
     "gc --remote": Verb(collect_far, garbage_there),
     "repair": Verb(repair, damaged, mends=True),
+    "repair --give-up": Verb(give_up, lost, mends=True),
     "push": Verb(push),
     "fetch": Verb(fetch, behind),
     "pull": Verb(pull, behind),
