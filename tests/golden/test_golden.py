@@ -175,7 +175,7 @@ def test_a_pack_from_before_the_format_was_closed_is_refused(tmp_path, name):
         shutil.copyfile(source, target)
     with Repository.open(tmp_path / "work") as repository:
         report = repository.fsck()
-        assert any("before format 1 was closed" in problem.message for problem in report.problems)
+        assert any("before format 1 was closed" in note for note in report.notes)
         assert flat(repository.checkout("main", numpy=True)) == flat(state(0))
 
 

@@ -146,7 +146,10 @@ class Fsck:
             packs.folder(VALUE_FOLDER, level)
             packs.folder(EXACT_FOLDER, level)
             hidden = not self._commits or any(one.problem.kind in _ON_THE_WAY for one in self._found)
-            packs.tell(self._report, self._commits.values(), self._given_up(), hidden=hidden)
+            # Of a commit without any pack all but its manifest was given up.
+            bare = {commit for commit, placement in self._placements.items() if not placement.packs}
+            revisions = [one for commit, one in self._commits.items() if commit not in bare]
+            packs.tell(self._report, revisions, self._given_up(), hidden=hidden)
         refs.vanished(rows)
         # Before the refs are read again: what was published by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()

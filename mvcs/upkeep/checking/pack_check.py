@@ -248,14 +248,12 @@ class PackCheck:
         objects = {path: fault.objects for path, fault in self._faults.items()}
         commits = losing(self.store, revisions, objects, dropped)
         for path in sorted(objects, key=lambda path: len(objects[path]), reverse=True):
-            if not hidden and pack_name(path) not in self.reached and not commits[path]:
-                self.note(
-                    f"'{path}' is damaged, and no commit needs it: 'mvcs gc' deletes it when it is old enough"
-                )
-                continue
             error = self._faults[path].told(
                 how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
             )
+            if not hidden and pack_name(path) not in self.reached and not commits[path]:
+                self.note(f"no commit needs '{path}', and 'mvcs gc' deletes it one day: {error.message}")
+                continue
             report("pack", path, error, path, [identifier.hex() for identifier in objects[path]])
         for revision in revisions if self._unrestorable else ():
             self._tell_unrestorable(report, revision)
