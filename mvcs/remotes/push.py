@@ -186,7 +186,7 @@ def _copy_history(
     theirs = here.behind(tips, there.tips())
     new = tuple(here.graph.walk(tips, without=theirs))
     placements = dict(here.store.manifests.placements(revision.id for revision in reversed(new)))
-    again = _without_data(here, there, [tip for tip in tips if tip.id in theirs])
+    again = _without_data(here, there, tips, theirs, losses=terms.read_back)
     ends = here.store.backend, there.store.backend
     route, packs = Route(*ends, terms.progress, terms.read_back), Presence.of(*ends)
     wanted = [*placements.values(), *(ours for _, ours, _ in again)]
@@ -218,15 +218,28 @@ def _packs(placements: Iterable[Placement]) -> list[str]:
 
 
 def _without_data(
-    here: TransferSide, there: TransferSide, tips: Iterable[Revision]
+    here: TransferSide,
+    there: TransferSide,
+    tips: Iterable[Revision],
+    known: Collection[ObjectId],
+    *,
+    losses: bool,
 ) -> list[tuple[ObjectId, Placement, Placement]]:
-    """Return the tips that the far end has and whose data it gave up: where they lie here, and there."""
-    found = []
-    for tip in {tip.id: tip for tip in tips}.values():
-        theirs = there.store.manifests.placement(tip.id)
-        ours = here.store.manifests.placement(tip.id)
-        if theirs.dropped is not None and ours.dropped is None:
-            found.append((tip.id, ours, theirs))
+    """Return the tips that the far end has and whose data it gave up: where they lie here, and there.
+
+    With `losses`, also all commits behind them whose data were lost over there.
+    """
+    found, ends = [], {tip.id for tip in tips}
+    every = [one.id for one in here.graph.walk(tips)] if losses else list(ends)
+    for commit in every:
+        if commit not in known:
+            continue
+        theirs = there.store.manifests.placement(commit)
+        if theirs.dropped is None or not (commit in ends or theirs.dropped.is_loss):
+            continue
+        ours = here.store.manifests.placement(commit)
+        if ours.dropped is None:
+            found.append((commit, ours, theirs))
     return found
 
 

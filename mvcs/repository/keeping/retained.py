@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
+from mvcs.local import known_damaged
 from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, GoingError, Moved, RefStore
 from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc, of_remote
@@ -126,7 +127,8 @@ class Retained:
         gone, manifests = list[str](), self.store.manifests
         if manifests.dropped([revision.id]):
             with suppress(GoingError):  # a collector was first
-                self.take_back(data_there(self.store, [revision]))
+                damaged = frozenset(known_damaged(self.session.place.local))
+                self.take_back(data_there(self.store, [revision], damaged))
             now = GONE if manifests.dropped([revision.id]) else KEPT_NOW
             gone = dropped_before([revision.id], {}, now)
         bounded = bool(revision.written.exact_packs)

@@ -380,8 +380,8 @@ class Maintaining(Verbs):
             execute: mend; otherwise nothing is changed, and the report says what would become of it.
             give_up: record of commits of which something stays lost that their data, or their exact layers,
                 are given up. Their history stays, and `gc`, `compact`, `push` and `clone` go on without them.
-                A later repair brings them back where a remote has them again. Of commits that branches or
-                HEAD stand on nothing is given up.
+                A later repair brings data back where a remote has them again, exact layers not. Of commits
+                that branches or HEAD stand on nothing is given up.
 
         Raises:
             ConflictError: the remote holds another project.
@@ -407,8 +407,9 @@ class Maintaining(Verbs):
                 hint="try again when it can be reached; 'mvcs remote rm' forgets one that is gone for good",
             )
         allow = partial(session.allowance.check_pack, folder=clone.local)
+        asked = source is None and not notes
         repair = Repair(
-            session.place, clone, sources, session.author, session.progress, allow, give_up, notes
+            session.place, clone, sources, session.author, session.progress, allow, asked, give_up, notes
         )
         report = repair.run(execute=execute)
         lineage = session.indexing.mend() if execute else None

@@ -252,7 +252,7 @@ class PackCheck:
                 how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/")), commits[path]
             )
             if not hidden and pack_name(path) not in self.reached and not commits[path]:
-                self.note(f"no commit needs '{path}', and 'mvcs gc' deletes it one day: {error.message}")
+                self.note(f"no commit of a branch or tag needs '{path}': {error.message}")
                 continue
             report("pack", path, error, path, [identifier.hex() for identifier in objects[path]])
         for revision in revisions if self._unrestorable else ():

@@ -64,6 +64,7 @@ class Repair:
         author: who repairs.
         progress: is told the work.
         allow: is told what packs of other names unpack to, and raises where that is too much.
+        all_asked: whether every remote is among the sources.
         give_up: record of commits of which something stays lost that their data are given up.
         notes: what is worth knowing.
     """
@@ -74,6 +75,7 @@ class Repair:
     author: str
     progress: Progress
     allow: Callable[[int], None] = lambda _: None
+    all_asked: bool = True
     give_up: bool = False
     notes: list[str] = field(default_factory=list)
     _doubted: set[str] = field(default_factory=set)
@@ -121,7 +123,15 @@ class Repair:
         wanted, note = self._wanted(store), self.notes.append
         at_work = frozenset(filter(None, map(pack_name, packs_at_work(self.place.local))))
         commits = CommitRepair(
-            wanted, self.sources, aside, self.author, self.progress, self.allow, note, at_work
+            wanted,
+            self.sources,
+            aside,
+            self.author,
+            self.progress,
+            self.allow,
+            note,
+            at_work,
+            all_asked=self.all_asked,
         )
         return PackRepair(store, wanted, self.sources, aside, self.progress, note, commits)
 
@@ -158,7 +168,17 @@ class Repair:
             found = tuple(report.problems)
         self._doubted = {problem.subject for problem in found if problem.kind == COMMIT}
         keys = {key for problem in found if problem.kind == PACK and (key := _key(problem.subject))}
-        return keys | set(map(PackKey, known_damaged(local)))
+        return keys | set(map(PackKey, known_damaged(local))) | self._given_up_before()
+
+    def _given_up_before(self) -> set[PackKey]:
+        """Return the packs of data that were given up: nobody trusts what is left of them."""
+        store, found = self._fresh(self.place.backend), set[PackKey]()
+        for revision in self._wanted(store).revisions() if self.sources else ():
+            with suppress(MvcsError):
+                drop = store.manifests.placement(revision.id).dropped
+                for number in store.manifests.numbers(revision.id) if drop and drop.is_loss else ():
+                    found.update(map(PackKey, store.manifests.numbered(revision.id, number).packs))
+        return found
 
     def _remember(self, packs: PackRepair, lost: set[PackKey]) -> None:
         mended = {key for one in packs.mended if one.whole and (key := _key(one.path))}
@@ -219,13 +239,13 @@ def _give_up(commits: CommitRepair, losses: Sequence[Loss], aside: SetAside | No
     """Record what was lost, so that collecting, moving and sending all else goes on; return whose it was."""
     lost = {ObjectId(bytes.fromhex(loss.commit)): loss.layer for loss in losses[::-1]}
     values, heads = {commit for commit, layer in lost.items() if layer == VALUE}, commits.wanted.heads()
-    for commit in sorted(heads & values):
+    for commit in sorted(heads & lost.keys()):
         commits.note(
             f"commit {short_id(commit)} was not given up, since a branch or HEAD stands on it: "
             "move that to another commit first"
         )
     given_up = commits.give_up(values, heads)
-    layers = {commit for commit, layer in lost.items() if layer == EXACT}
+    layers = {commit for commit, layer in lost.items() if layer == EXACT} - heads
     return [commit.hex() for commit in {*given_up, *_give_up_layers(commits.wanted, layers, aside)}]
 
 

@@ -71,6 +71,7 @@ class CommitRepair:
         note: is told what does not come, and why.
         mended: what came and what was taken out.
         at_work: names of packs that running operations have on record.
+        all_asked: whether every remote is among the sources.
         needless: lost packs that no commit needs any more.
         hopeless: why commits could not be mended.
     """
@@ -83,6 +84,7 @@ class CommitRepair:
     allow: Callable[[int], None]
     note: Callable[[str], None]
     at_work: frozenset[str] = frozenset()
+    all_asked: bool = True
     mended: list[Mended] = field(default_factory=list)
     needless: set[PackKey] = field(default_factory=set)
     _lost: set[str] = field(default_factory=set)
@@ -417,8 +419,8 @@ class CommitRepair:
                 yield from Manifests(source.backend).placement(commit).packs
 
     def _dropped_elsewhere(self, commit: ObjectId) -> DataDrop | None:
-        """Return what a source says of data that were given up over there."""
-        for source in self.sources:
+        """Return what a source says of data that were given up there; nothing while others may have them."""
+        for source in self.sources if self.all_asked and commit not in self.wanted.heads() else ():
             with suppress(MvcsError):
                 drop = Manifests(source.backend).placement(commit).dropped
                 if drop is not None and not drop.is_loss:
