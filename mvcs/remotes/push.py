@@ -230,16 +230,12 @@ def _without_data(
     With `losses`, also all commits behind them whose data were lost over there.
     """
     found, ends = [], {tip.id for tip in tips}
-    every = [one.id for one in here.graph.walk(tips)] if losses else list(ends)
-    for commit in every:
-        if commit not in known:
-            continue
-        theirs = there.store.manifests.placement(commit)
-        if theirs.dropped is None or not (commit in ends or theirs.dropped.is_loss):
-            continue
+    every = (one.id for one in here.graph.walk(tips)) if losses else ends
+    dropped = there.store.manifests.dropped(commit for commit in every if commit in known)
+    for commit, drop in dropped.items():
         ours = here.store.manifests.placement(commit)
-        if ours.dropped is None:
-            found.append((commit, ours, theirs))
+        if ours.dropped is None and (commit in ends or drop.is_loss):
+            found.append((commit, ours, there.store.manifests.placement(commit)))
     return found
 
 

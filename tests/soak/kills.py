@@ -69,14 +69,14 @@ def _check_commits(tally: Tally, folder: Path, acknowledged: list[str], number: 
             tally.check(content.restores(repo, name), f"after {number}: {name[:12]} restores something else")
         report = check_store(repo._session.store.apart(), repo._session.progress)
         tally.check(report.ok, f"after {number}: fsck says {report.problems[:3]}")
-        _count_leftovers(tally, repo, folder / ".mvcs", f"after commit {number}")
+        _count_leftovers(tally, repo, folder / ".mvcs", report.notes, f"after commit {number}")
 
 
-def _count_leftovers(tally: Tally, repo: Repository, store: Path, when: str) -> None:
+def _count_leftovers(tally: Tally, repo: Repository, store: Path, notes: list[str], when: str) -> None:
     """A commit that died between its manifest and its branch stays until gc; nothing else does."""
     left = [path.name for path in (store / "tmp").glob("*") if path.is_file()]
     tally.check(not left, f"{when}: {len(left)} temporary files stayed")
-    unnamed = [note for note in repo.fsck().notes if "to no commit" in note]
+    unnamed = [note for note in notes if "to no commit" in note]
     if unnamed and not any("interrupted work" in note for note in unnamed):
         tally.note("commits collected that no branch got")
         repo.gc(grace_days=0, wait_days=0, execute=True)
@@ -143,7 +143,7 @@ def _push(tally: Tally, drawn: random.Random, world: Path, number: int) -> None:
         tally.check(
             head is not None and far.resolve("main").id == head.id, f"push {number}: main is elsewhere"
         )
-        _count_leftovers(tally, far, world / "far", f"after push {number}")
+        _count_leftovers(tally, far, world / "far", report.notes, f"after push {number}")
 
 
 def _clone(tally: Tally, drawn: random.Random, world: Path, number: int) -> None:
@@ -163,6 +163,6 @@ def _clone(tally: Tally, drawn: random.Random, world: Path, number: int) -> None
             repo.checkout_files("main", force=True)
             report = repo.fsck()
             tally.check(report.ok, f"clone {number}: fsck says {report.problems[:3]}")
-            _count_leftovers(tally, repo, target / ".mvcs", f"after clone {number}")
+            _count_leftovers(tally, repo, target / ".mvcs", report.notes, f"after clone {number}")
     except MvcsError as error:
         tally.fail(f"clone {number}: it cannot be taken up again: {error}")

@@ -30,11 +30,13 @@ from mvcs.refs import HEADS, RefRecord, RefStore, now_microseconds
 from mvcs.reports import FsckReport, Loss, Mended, NewestWhole, RepairReport
 from mvcs.retention import Drop, DropLog
 from mvcs.store import (
+    DROPPED_DATA,
     EXACT_FOLDER,
     UNREADABLE_ERRORS,
     VALUE_FOLDER,
     Backend,
     ObjectStore,
+    has_upgrade,
     pack_name,
     pack_path,
     refuse_changes,
@@ -115,7 +117,7 @@ class Repair:
             given_up = _give_up(packs.commits, report.losses, aside) if self.give_up else []
             self.notes += packs.commits.hopeless.values()
             if not given_up:
-                return replace(report, notes=[*self.notes, *report.notes])
+                return replace(report, notes=list(dict.fromkeys([*self.notes, *report.notes])))
             after = told()
             return replace(report, problems=after.problems, notes=after.notes, given_up=given_up)
 
@@ -173,7 +175,9 @@ class Repair:
     def _given_up_before(self) -> set[PackKey]:
         """Return the packs of data that were given up: nobody trusts what is left of them."""
         store, found = self._fresh(self.place.backend), set[PackKey]()
-        for revision in self._wanted(store).revisions() if self.sources else ():
+        if not self.sources or not has_upgrade(store.backend, DROPPED_DATA):
+            return found
+        for revision in self._wanted(store).revisions():
             with suppress(MvcsError):
                 drop = store.manifests.placement(revision.id).dropped
                 for number in store.manifests.numbers(revision.id) if drop and drop.is_loss else ():
@@ -256,7 +260,7 @@ def _give_up_layers(
     backend, log = wanted.store.backend, DropLog(wanted.store.backend)
     recorded = {name for drop in log.survey()[0] for name in drop.packs}
     due = dict[ObjectId, tuple[str, ...]]()
-    for one in (*wanted.revisions(), *wanted.past()):
+    for one in wanted.ever():
         names, drop = one.written.exact_packs, wanted.store.manifests.placement(one.id).dropped
         if not names or not (one.id in lost or (drop is not None and drop.is_loss)):
             continue

@@ -295,9 +295,8 @@ class CommitRepair:
         # What is stored near something lost is of no use to anybody.
         self._lost |= {place[0] for place in self._target().catalog.damaged}
         complete, drop = Completeness(self.wanted.store.apart()), DataDrop.of_loss(now_microseconds())
-        every = {one.id: one for one in (*self.wanted.revisions(), *self.wanted.past())}
         lost = {*commits, *self.hopeless}.difference(heads)
-        due = [one for one in every.values() if one.id in lost or self._lacks(one, complete)]
+        due = [one for one in self.wanted.ever() if one.id in lost or self._lacks(one, complete)]
         self._mend([one for one in due[::-1] if one.id not in heads], lost, drop)
         return self._given_up
 
@@ -420,10 +419,10 @@ class CommitRepair:
 
     def _dropped_elsewhere(self, commit: ObjectId) -> DataDrop | None:
         """Return what a source says of data that were given up there; nothing while others may have them."""
-        for source in self.sources if self.all_asked and commit not in self.wanted.heads() else ():
+        for source in self.sources if self.all_asked else ():
             with suppress(MvcsError):
                 drop = Manifests(source.backend).placement(commit).dropped
-                if drop is not None and not drop.is_loss:
+                if drop is not None and not drop.is_loss and commit not in self.wanted.heads():
                     return replace(drop, rules=None, why=dropped_why(source.backend, drop))
         return None
 

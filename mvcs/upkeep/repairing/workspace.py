@@ -182,11 +182,12 @@ class WantedPacks:
         found = {next(self._row(HEADS, name), None) for name in self.refs.listed(HEADS)} | {self.head.commit}
         return {commit for commit in found if commit is not None}
 
-    def past(self) -> Iterator[Revision]:
-        """Yield each commit that can be read of those that refs and HEAD led to, be it at another time."""
+    def ever(self) -> list[Revision]:
+        """Return each commit that can be read of those that refs, HEAD and pins lead to, or led to before."""
         older = [target for row in self._names() for target in self._row(*row, deleted=True)]
-        found = commits_behind([*older, *self.head.past], Graph(self.store).load)
-        return (revision for _, revision in found if isinstance(revision, Revision))
+        behind = commits_behind([*older, *self.head.past], Graph(self.store).load)
+        past = (revision for _, revision in behind if isinstance(revision, Revision))
+        return list({one.id: one for one in (*self.revisions(), *past)}.values())
 
     def _names(self) -> Iterator[tuple[str, str]]:
         return ((kind, name) for kind in (HEADS, TAGS, REMOTES) for name in self.refs.listed(kind))
